@@ -1,0 +1,104 @@
+"""Durations and times at the edge; integer microseconds inside.
+
+>>> micros("10 seconds"), micros("250 ms"), micros(0.5)
+(10000000, 250000, 500000)
+>>> show(micros("90 minutes"))
+'1 h 30 min'
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from riverrun.errors import Invalid
+
+Duration = str | timedelta | int | float
+
+_UNITS = {
+    1: ("us", "µs", "microsecond"),
+    1_000: ("ms", "millisecond"),
+    1_000_000: ("s", "sec", "second"),
+    60_000_000: ("m", "min", "minute"),
+    3_600_000_000: ("h", "hour"),
+    86_400_000_000: ("d", "day"),
+    604_800_000_000: ("w", "week"),
+}
+_FACTOR = {name + plural: factor for factor, names in _UNITS.items() for name in names for plural in ("", "s")}
+_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*,?", re.IGNORECASE)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICRO = timedelta(microseconds=1)
+_LARGEST = 1 << 62
+
+
+def micros(duration: Duration) -> int:
+    """Microseconds of a duration: a string such as "1 hour" or "1h 30min", a timedelta, or a number of seconds."""
+    if isinstance(duration, bool):
+        raise _bad(duration)
+    if isinstance(duration, timedelta):
+        value = duration // _MICRO
+    elif isinstance(duration, int | float):
+        if not abs(duration) < _LARGEST / 1e6:
+            raise _bad(duration)
+        value = round(duration * 1_000_000)
+    elif isinstance(duration, str):
+        value = _parse(duration)
+    else:
+        raise _bad(duration)
+    if value < 0:
+        raise Invalid(f"a duration cannot be negative: {duration!r}")
+    return value
+
+
+def _parse(text: str) -> int:
+    at, total = 0, 0
+    stripped = text.strip()
+    while at < len(stripped):
+        part = _PART.match(stripped, at)
+        factor = part and _FACTOR.get(part[2].lower())
+        if not part or not factor:
+            raise _bad(text)
+        total += round(float(part[1]) * factor)
+        at = part.end()
+    if not stripped or total >= _LARGEST:
+        raise _bad(text)
+    return total
+
+
+def _bad(value: object) -> Invalid:
+    return Invalid(f"not a duration: {value!r}", hint='Write "10 seconds", "1 hour", "250 ms", or a number of seconds')
+
+
+def seconds(duration: Duration | None) -> float | None:
+    """Seconds as the standard library's timeouts want them; None stays None (no limit)."""
+    return None if duration is None else micros(duration) / 1e6
+
+
+def show(value: int) -> str:
+    """A duration in microseconds as people read it, with at most two units."""
+    if value < 0:
+        return "-" + show(-value)
+    if value < 1_000:
+        return f"{value} µs"
+    if value < 1_000_000:
+        return f"{value / 1_000:.3g} ms"
+    if value < 60_000_000:
+        return f"{value / 1_000_000:.3g} s"
+    for big, small, name, sub in ((60, 1, "min", "s"), (3600, 60, "h", "min"), (86400, 3600, "d", "h")):
+        whole = value // 1_000_000
+        if whole < big * (60 if big < 3600 else 24) or name == "d":
+            rest = whole % big // small
+            return f"{whole // big} {name}" + (f" {rest} {sub}" if rest else "")
+    raise AssertionError
+
+
+def to_micros(moment: datetime) -> int:
+    """Microseconds since 1970-01-01 UTC. A datetime without a zone is taken as UTC."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // _MICRO
+
+
+def from_micros(value: int) -> datetime:
+    """The UTC datetime of microseconds since 1970-01-01."""
+    return _EPOCH + timedelta(microseconds=value)

@@ -1,0 +1,103 @@
+"""One family of errors; each says what happened, where, and what to do.
+
+    RiverrunError
+    ├── Invalid            an argument, a name, a schema or a row that cannot be accepted (also a ValueError)
+    │   └── RecordTooLarge
+    ├── NotFound           a topic, view, group or column that does not exist (also a LookupError)
+    ├── Conflict           it exists already and says something else
+    ├── OutOfRange         a position behind retention, or beyond the end of the log
+    ├── Fenced             a newer run, producer or group member has taken over
+    ├── Corrupt            stored bytes are damaged; nothing is skipped silently
+    ├── NewerFormat        written by a newer Riverrun
+    ├── Unavailable        a part that is not installed, or a directory that cannot be used
+    ├── Closed             used after close
+    └── Transient          may be retried
+        ├── DiskFull
+        ├── Busy           somebody else holds the lock
+        └── TimedOut       (also a TimeoutError)
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RiverrunError(Exception):
+    """Root of all errors. `hint` is what to do about it, when there is something to do."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(f"{message}. {hint}" if hint else message)
+
+
+class Invalid(RiverrunError, ValueError):
+    """An argument, a name, a schema or a row that cannot be accepted. Nothing was written."""
+
+
+class RecordTooLarge(Invalid):
+    """One record is larger than the topic's limit; the topic goes on."""
+
+
+class NotFound(RiverrunError, LookupError):
+    """There is no such topic, view, group or column."""
+
+
+class Conflict(RiverrunError):
+    """It exists already and says something else."""
+
+
+class OutOfRange(RiverrunError):
+    """A position behind retention or beyond the end; the message has the valid range."""
+
+
+class Fenced(RiverrunError):
+    """A newer run, producer or group member has taken over; this one may write nothing more."""
+
+
+class Corrupt(RiverrunError):
+    """Stored bytes are damaged. The message names the file and the byte."""
+
+
+class NewerFormat(RiverrunError):
+    """The files were written by a newer Riverrun."""
+
+
+class Unavailable(RiverrunError):
+    """A part that is not installed, or a directory or server that cannot be used."""
+
+
+class Closed(RiverrunError):
+    """Used after close."""
+
+
+class Transient(RiverrunError):
+    """The same call may succeed later."""
+
+
+class DiskFull(Transient):
+    """There is no room. Reads work; writes work again when there is room."""
+
+
+class Busy(Transient):
+    """Somebody else holds the lock for too long; the message names the process."""
+
+
+class TimedOut(Transient, TimeoutError):
+    """It did not happen in the given time."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint with the nearest known name, or the list of them.
+
+    >>> did_you_mean("amout", ["amount", "user"])
+    "Did you mean 'amount'?"
+    >>> did_you_mean("x", ["amount", "user"])
+    'There are: amount, user'
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    return f"There are: {', '.join(names)}" if names else "There are none yet"

@@ -1,0 +1,128 @@
+"""All settings in one table: name, default, help. A file wins over the default, the environment over the file,
+an argument over both. `riverrun.toml` has the names as they stand here; the environment has RIVERRUN_<NAME>.
+
+>>> Settings.load(environ={"RIVERRUN_SEGMENT_BYTES": "1 MiB"}).segment_bytes
+1048576
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+from riverrun.durations import micros
+from riverrun.errors import Invalid, NotFound, did_you_mean
+
+# Not settings of the engine but places; `River` reads them from the same file and environment.
+PLACES = ("river", "log", "views", "checkpoints", "master")
+
+
+def _size(default: str, about: str) -> Any:
+    return field(default=byte_count(default), metadata={"help": about, "parse": byte_count, "shown": default})
+
+
+def _time(default: str, about: str) -> Any:
+    return field(default=micros(default), metadata={"help": about, "parse": micros, "shown": default})
+
+
+def _number(default: int, about: str) -> Any:
+    return field(default=default, metadata={"help": about, "parse": _whole, "shown": str(default)})
+
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
+
+
+def byte_count(value: str | int) -> int:
+    """Bytes of "64 MiB", "10 kB" or a whole number.
+
+    >>> byte_count("64 MiB"), byte_count("10 kB"), byte_count(7)
+    (67108864, 10000, 7)
+    """
+    found = _SIZE.fullmatch(str(value)) if not isinstance(value, bool) else None
+    if not found:
+        raise Invalid(f"not a size: {value!r}", hint='Write "64 MiB", "10 kB", or a whole number of bytes')
+    power = " kmgt".index(found[2].lower() or " ")
+    return round(float(found[1]) * (1024 if found[3] else 1000) ** power)
+
+
+def _whole(value: str | int) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        raise Invalid(f"not a whole number: {value!r}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings in force; sizes in bytes, durations in microseconds."""
+
+    segment_bytes: int = _size("64 MiB", "a topic's journal is cut into files of this size; retention removes whole files")
+    max_record_bytes: int = _size("1 MiB", "a larger record is refused at the producer")
+    lock_timeout: int = _time("10 seconds", "how long a writer waits for another one before it names it and gives up")
+    member_lease: int = _time("5 seconds", "a consumer that has not been heard of for this long loses its partitions")
+    poll_limit: int = _time("5 minutes", "a consumer whose loop takes longer than this for one batch loses its partitions")
+    tombstone_grace: int = _time("1 day", "compaction keeps tombstones this long, so that slow readers see the delete")
+    producer_memory: int = _size("64 MiB", "what one producer() may hold in memory before its on_full policy decides")
+    spill_bytes: int = _size("1 GiB", 'what one producer(on_full="spill") may put on disk before it blocks')
+    producer_expiry: int = _time("7 days", "sequences of producers without a fence are forgotten after this long")
+
+    @classmethod
+    def load(
+        cls,
+        file: str | os.PathLike[str] | None = None,
+        environ: Mapping[str, str] | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """Defaults, then the file, then RIVERRUN_* of the environment, then the arguments that are not None."""
+        values = {**(_from_file(file) if file else {}), **_from_environment(os.environ if environ is None else environ)}
+        values.update({name: value for name, value in arguments.items() if value is not None})
+        table = {f.name: f.metadata["parse"] for f in fields(cls)}
+        chosen = {}
+        for name, value in values.items():
+            if name in PLACES:
+                continue
+            if name not in table:
+                raise Invalid(f"there is no setting {name!r}", hint=did_you_mean(name, table))
+            try:
+                chosen[name] = table[name](value)
+            except Invalid as error:
+                raise Invalid(f"setting {name}: {error.message}", hint=error.hint) from None
+        return replace(cls(), **chosen)
+
+    @classmethod
+    def table(cls) -> list[tuple[str, str, str]]:
+        """(name, default, help) of every setting, for the docs and `riverrun doctor`."""
+        return [(f.name, f.metadata["shown"], f.metadata["help"]) for f in fields(cls)]
+
+
+def places(
+    file: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Where the parts of a river live, as the file and the environment say."""
+    values = {**(_from_file(file) if file else {}), **_from_environment(os.environ if environ is None else environ)}
+    return {name: str(value) for name, value in values.items() if name in PLACES}
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    known = {*PLACES, *(f.name for f in fields(Settings))}
+    named = {key.removeprefix("RIVERRUN_").lower(): value for key, value in environ.items() if key.startswith("RIVERRUN_")}
+    return {name: value for name, value in named.items() if name in known and value}
+
+
+def _from_file(file: str | os.PathLike[str]) -> dict[str, Any]:
+    path = Path(file)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NotFound(f"there is no settings file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"cannot read the settings file {path}: {error}") from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Invalid(f"{path} is not TOML: {error}") from None
