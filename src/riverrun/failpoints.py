@@ -1,0 +1,67 @@
+"""Places where a test can make the program fail: killed, stopped, out of space, refused by the disk.
+
+`RIVERRUN_FAILPOINTS="append.written=kill"` kills the process the first time it comes there, `"append.written:3=enospc"`
+raises ENOSPC the third time. Without the variable a failpoint is one call of an empty function.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _stop() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _enospc() -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _eio() -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+ACTIONS: dict[str, Callable[[], None]] = {"kill": _kill, "stop": _stop, "enospc": _enospc, "eio": _eio}
+
+
+class Failpoints:
+    """What is armed, and how often each place was passed."""
+
+    def __init__(self, spec: str) -> None:
+        self.hits: dict[str, int] = {}
+        self.armed: dict[str, tuple[int, Callable[[], None]]] = {}
+        for item in filter(None, spec.split(",")):
+            place, _, action = item.partition("=")
+            name, _, nth = place.partition(":")
+            self.armed[name] = (int(nth or 1), ACTIONS[action])
+
+    def __call__(self, name: str) -> None:
+        hit = self.hits[name] = self.hits.get(name, 0) + 1
+        armed = self.armed.get(name)
+        if armed and armed[0] == hit:
+            armed[1]()
+
+
+def _nothing(name: str) -> None:
+    return
+
+
+_active: Callable[[str], None] = Failpoints(os.environ["RIVERRUN_FAILPOINTS"]) if os.environ.get("RIVERRUN_FAILPOINTS") else _nothing
+
+
+def failpoint(name: str) -> None:
+    """Fail here if a test asked for it."""
+    _active(name)
+
+
+def arm(spec: str) -> None:
+    """Arm failpoints in this process; an empty string disarms them all."""
+    global _active
+    _active = Failpoints(spec) if spec else _nothing
