@@ -53,7 +53,8 @@ def _nothing(name: str) -> None:
     return
 
 
-_active: Callable[[str], None] = Failpoints(os.environ["RIVERRUN_FAILPOINTS"]) if os.environ.get("RIVERRUN_FAILPOINTS") else _nothing
+_spec = os.environ.get("RIVERRUN_FAILPOINTS", "")
+_active: Callable[[str], None] = Failpoints(_spec) if _spec else _nothing
 
 
 def failpoint(name: str) -> None:

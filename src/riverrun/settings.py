@@ -47,7 +47,7 @@ def byte_count(value: str | int) -> int:
     if not found:
         raise Invalid(f"not a size: {value!r}", hint='Write "64 MiB", "10 kB", or a whole number of bytes')
     power = " kmgt".index(found[2].lower() or " ")
-    return round(float(found[1]) * (1024 if found[3] else 1000) ** power)
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
 
 
 def _whole(value: str | int) -> int:
@@ -61,11 +61,11 @@ def _whole(value: str | int) -> int:
 class Settings:
     """The settings in force; sizes in bytes, durations in microseconds."""
 
-    segment_bytes: int = _size("64 MiB", "a topic's journal is cut into files of this size; retention removes whole files")
+    segment_bytes: int = _size("64 MiB", "a topic's journal is cut into files of about this size")
     max_record_bytes: int = _size("1 MiB", "a larger record is refused at the producer")
     lock_timeout: int = _time("10 seconds", "how long a writer waits for another one before it names it and gives up")
     member_lease: int = _time("5 seconds", "a consumer that has not been heard of for this long loses its partitions")
-    poll_limit: int = _time("5 minutes", "a consumer whose loop takes longer than this for one batch loses its partitions")
+    poll_limit: int = _time("5 minutes", "a consumer that takes longer than this for one batch loses its partitions")
     tombstone_grace: int = _time("1 day", "compaction keeps tombstones this long, so that slow readers see the delete")
     producer_memory: int = _size("64 MiB", "what one producer() may hold in memory before its on_full policy decides")
     spill_bytes: int = _size("1 GiB", 'what one producer(on_full="spill") may put on disk before it blocks')
@@ -110,8 +110,8 @@ def places(
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     known = {*PLACES, *(f.name for f in fields(Settings))}
-    named = {key.removeprefix("RIVERRUN_").lower(): value for key, value in environ.items() if key.startswith("RIVERRUN_")}
-    return {name: value for name, value in named.items() if name in known and value}
+    named = {f"RIVERRUN_{name.upper()}": name for name in known}
+    return {named[key]: value for key, value in environ.items() if key in named and value}
 
 
 def _from_file(file: str | os.PathLike[str]) -> dict[str, Any]:
