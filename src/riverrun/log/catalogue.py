@@ -1,0 +1,108 @@
+"""The topics of a river directory: making, opening, listing and dropping them.
+
+The catalogue is in the coordination database. A topic that it names must have its files: an empty one is never put in
+the place of one that was lost.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+
+from riverrun.errors import Corrupt, NotFound, Unavailable, did_you_mean
+from riverrun.failpoints import failpoint
+from riverrun.log import embedded
+from riverrun.log.coordination import Coordination
+from riverrun.log.embedded import EmbeddedTopic
+from riverrun.log.spec import TopicSpec, check_name
+from riverrun.settings import Settings
+
+
+class Catalogue:
+    """Topics under one directory."""
+
+    def __init__(self, directory: str, settings: Settings, coordination: Coordination) -> None:
+        self._directory = directory
+        self._settings = settings
+        self._coordination = coordination
+
+    def names(self) -> list[str]:
+        with self._coordination.reading() as db:
+            return [name for (name,) in db.execute("select name from topics where state = 'there' order by name")]
+
+    def open(self, spec: TopicSpec) -> EmbeddedTopic:
+        """Open the topic, make it if it is not there yet, and let its schema grow if the spec adds columns."""
+        path = self._path(spec.name)
+        state = self._state(spec.name)
+        if state == "dropping":
+            self.drop(spec.name)
+            state = None
+        if not os.path.exists(f"{path}/topic.json"):
+            if state == "there":
+                raise Corrupt(
+                    f"topic {spec.name} is in the catalogue, but its files are missing from {path}",
+                    hint=f"Restore them from a copy, or forget it: riverrun topic drop {spec.name}",
+                )
+            if not isinstance(spec.schema, str):
+                raise NotFound(f"there is no topic {spec.name!r}", hint=did_you_mean(spec.name, self.names()))
+            self._make(path, spec.resolved())
+        if state is None:
+            self._register(spec.name)
+        return self._opened(path, spec)
+
+    def drop(self, name: str) -> None:
+        """Remove the topic, its rows, and what groups remember of it."""
+        check_name(name)
+        if self._state(name) is None:
+            raise NotFound(f"there is no topic {name!r}", hint=did_you_mean(name, self.names()))
+        with self._coordination.transaction() as db:
+            db.execute("update topics set state = 'dropping' where name = ?", (name,))
+        failpoint("drop.marked")
+        path = self._path(name)
+        if os.path.exists(path):
+            aside = f"{self._directory}/.dropped-{name}-{uuid.uuid4().hex[:8]}"
+            os.rename(path, aside)
+            shutil.rmtree(aside, ignore_errors=True)
+        failpoint("drop.removed")
+        with self._coordination.transaction() as db:
+            for table in ("owners", "offsets", "cursors", "messages", "dead_letters"):
+                db.execute(f"delete from {table} where topic = ?", (name,))
+            db.execute("delete from topics where name = ?", (name,))
+
+    def _opened(self, path: str, spec: TopicSpec) -> EmbeddedTopic:
+        try:
+            topic = EmbeddedTopic(path, self._settings, self._coordination)
+        except OSError as error:
+            raise Unavailable(
+                f"topic {spec.name}: {path} cannot be opened ({error.strerror})",
+                hint="The directory must be readable and writable",
+            ) from error
+        spec.check_same(topic.spec)
+        if isinstance(spec.schema, str) and spec.schema != topic.spec.schema and topic.evolve(spec.schema):
+            topic.close()
+            topic = EmbeddedTopic(path, self._settings, self._coordination)
+        return topic
+
+    def _make(self, path: str, spec: TopicSpec) -> None:
+        try:
+            os.makedirs(self._directory, exist_ok=True)
+            embedded.create(path, spec)
+        except OSError as error:
+            raise Unavailable(f"topic {spec.name} cannot be made in {path} ({error.strerror})") from error
+
+    def _path(self, name: str) -> str:
+        check_name(name)
+        path = os.path.join(self._directory, name)
+        if os.path.dirname(os.path.realpath(path)) != os.path.realpath(self._directory):
+            raise Unavailable(f"topic {name}: {path} leads out of the river's directory")
+        return path
+
+    def _state(self, name: str) -> str | None:
+        with self._coordination.reading() as db:
+            row = db.execute("select state from topics where name = ?", (name,)).fetchone()
+        return row[0] if row else None
+
+    def _register(self, name: str) -> None:
+        with self._coordination.transaction() as db:
+            db.execute("insert or ignore into topics values (?, 'there')", (name,))

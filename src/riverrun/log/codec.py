@@ -1,0 +1,227 @@
+"""Arrow batches ⇄ frames. Pure: no files, no locks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc as ipc
+
+from riverrun.log import frame as frames
+from riverrun.log.frame import DELETED, LZ4, OFFSETS, RECEIVED, TIME, Frame
+from riverrun.log.partitioner import partition_keys
+from riverrun.log.rows import key_text
+from riverrun.log.spec import TopicSpec
+
+MOMENT = pa.timestamp("us", "UTC")
+HIDDEN = {
+    "_partition": pa.int32(),
+    "_offset": pa.int64(),
+    "_time": MOMENT,
+    "_received": MOMENT,
+    "_key": pa.string(),
+    "_deleted": pa.bool_(),
+}
+_BODY_COLUMNS = ((DELETED, "_deleted"), (RECEIVED, "_received"), (OFFSETS, "_offset"), (TIME, "_time"))
+
+# A larger batch becomes several frames of one commit, so that readers can share it and memory stays bounded.
+_FRAME_ROWS = 64 << 10
+_FRAME_BYTES = 16 << 20
+
+
+def body_schema(schema: pa.Schema, flags: int) -> pa.Schema:
+    """Columns of a body: the topic's, then the hidden ones that the flags name."""
+    extra = [pa.field(name, HIDDEN[name]) for flag, name in _BODY_COLUMNS if flags & flag]
+    return pa.schema([*(field.with_nullable(True) for field in schema), *extra])
+
+
+def encode_batch(
+    batch: pa.RecordBatch, spec: TopicSpec, version: int, next_partition: int
+) -> list[Frame]:
+    """Frames of a checked batch, by partition. Without a key the whole batch goes to `next_partition`."""
+    assert isinstance(spec.partitions, int)
+    out: list[Frame] = []
+    for partition, part in _split(batch, spec, spec.partitions, next_partition):
+        for piece in _pieces(part):
+            out.append(encode_rows(piece, spec, version, partition))
+    return out
+
+
+def _split(
+    batch: pa.RecordBatch, spec: TopicSpec, partitions: int, next_partition: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    if not spec.key:
+        yield next_partition % partitions, batch
+        return
+    if batch.num_rows == 1 or partitions == 1:
+        yield int(partition_keys(key_text(batch.slice(0, 1), spec.key), partitions)[0]), batch
+        return
+    chosen = partition_keys(key_text(batch, spec.key), partitions)
+    counts = np.bincount(chosen, minlength=partitions)
+    if counts.max() == batch.num_rows:
+        yield int(chosen[0]), batch
+        return
+    ordered = batch.take(pa.array(np.argsort(chosen, kind="stable")))
+    at = 0
+    for partition, count in enumerate(counts.tolist()):
+        if count:
+            yield partition, ordered.slice(at, count)
+            at += count
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows = batch.num_rows
+    if rows <= _FRAME_ROWS and batch.nbytes <= _FRAME_BYTES:
+        yield batch
+        return
+    step = max(1, min(_FRAME_ROWS, int(rows * _FRAME_BYTES / max(batch.nbytes, 1))))
+    for at in range(0, rows, step):
+        yield batch.slice(at, step)
+
+
+def encode_rows(
+    batch: pa.RecordBatch, spec: TopicSpec, version: int, partition: int, received: tuple[int, int] = (0, 0)
+) -> Frame:
+    """One frame. `_received` and `_offset` columns are there when rows are written again; then offsets are theirs."""
+    names = batch.schema.names
+    flags = 0
+    for flag, name in _BODY_COLUMNS:
+        if name in names:
+            flags |= flag
+    offset, span = 0, batch.num_rows
+    if flags & OFFSETS:
+        offsets = batch.column("_offset")
+        offset = offsets[0].as_py()
+        span = offsets[-1].as_py() - offset + 1
+        if span == batch.num_rows:  # nothing is missing between them: the first one says it all
+            flags &= ~OFFSETS
+            batch = batch.drop_columns(["_offset"])
+    if flags & RECEIVED and received[0] == received[1]:
+        flags &= ~RECEIVED
+        batch = batch.drop_columns(["_received"])
+    low, high = _time_range(batch, spec)
+    body = batch.serialize()
+    raw = 0
+    if spec.compression == "lz4":
+        body, raw = frames.compressed(body)
+        flags |= LZ4
+    return Frame(
+        partition=partition,
+        rows=batch.num_rows,
+        body=body,
+        body_crc=frames.checksum(body),
+        flags=flags,
+        raw_bytes=raw,
+        schema=version,
+        span=span,
+        min_time=low,
+        max_time=high,
+        extras=_maxima(batch, spec),
+        offset=offset,
+        first_received=received[0],
+        received=received[1],
+    )
+
+
+def _time_range(batch: pa.RecordBatch, spec: TopicSpec) -> tuple[int, int]:
+    name = spec.time if isinstance(spec.time, str) else "_time"
+    if name not in batch.schema.names:
+        return frames.NO_TIME, frames.NO_TIME
+    column = batch.column(name)
+    if batch.num_rows == 1:
+        low = high = column[0].value
+    else:
+        bounds = pc.min_max(column)
+        low, high = bounds["min"].value, bounds["max"].value
+    return (frames.NO_TIME, frames.NO_TIME) if low is None else (low, high)
+
+
+def _maxima(batch: pa.RecordBatch, spec: TopicSpec) -> bytes:
+    """Per producer the largest event time, so that watermarks are planned from headers alone."""
+    if not isinstance(spec.producers, str):
+        return b""
+    time = spec.time if isinstance(spec.time, str) else "_time"
+    if time not in batch.schema.names:
+        # Event time is the receive time, the same for every row of the frame: naming the producers is enough.
+        return frames.encode_maxima(dict.fromkeys(_texts(pc.unique(batch.column(spec.producers))), frames.NO_TIME))
+    pairs = pa.table({"p": batch.column(spec.producers), "t": batch.column(time).cast(pa.int64())})
+    largest = pairs.group_by("p").aggregate([("t", "max")])
+    texts = _texts(largest.column("p"))
+    return frames.encode_maxima(
+        {name: t for name, t in zip(texts, largest.column("t_max").to_pylist(), strict=True) if t is not None}
+    )
+
+
+def _texts(column: Any) -> list[str]:
+    return ["" if value is None else str(value) for value in column.to_pylist()]
+
+
+class Decoder:
+    """Frames of one topic → record batches of `shown`, with hidden columns. `columns` limits what is made."""
+
+    def __init__(
+        self,
+        spec: TopicSpec,
+        shown: pa.Schema,
+        schemas: Mapping[int, pa.Schema],
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._spec = spec
+        self._schemas = schemas
+        fields = [*(field.with_nullable(True) for field in shown), *(pa.field(n, t) for n, t in HIDDEN.items())]
+        if columns is not None:
+            named = {field.name: field for field in fields}
+            fields = [named[name] for name in columns]
+        self.schema = pa.schema(fields)
+        self._bodies: dict[tuple[int, int], pa.Schema] = {}
+
+    def decode(self, header: Any, body: pa.Buffer, low: int = 0, high: int | None = None) -> pa.RecordBatch:
+        """The rows of a frame whose offsets lie in [low, high)."""
+        flags, version = int(header["flags"]), int(header["schema"])
+        schema = self._bodies.get((version, flags))
+        if schema is None:
+            schema = self._bodies[version, flags] = body_schema(self._schemas[version], flags)
+        batch = ipc.read_record_batch(body, schema)
+        first = int(header["offset"])
+        begin, end = 0, batch.num_rows
+        if low > first or (high is not None and high < first + int(header["span"])):
+            stop = (1 << 62) if high is None else high
+            if flags & OFFSETS:
+                offsets = batch.column("_offset").to_numpy()
+                begin, end = (int(i) for i in np.searchsorted(offsets, (low, stop)))
+            else:
+                begin, end = max(low - first, 0), min(stop - first, end)
+            end = max(begin, end)
+            batch = batch.slice(begin, end - begin)
+        arrays = [self._column(field, batch, header, first + begin) for field in self.schema]
+        if not arrays:
+            return batch.select([])
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _column(self, field: pa.Field, batch: pa.RecordBatch, header: Any, first: int) -> pa.Array:
+        name, rows = field.name, batch.num_rows
+        if name == "_time" and isinstance(self._spec.time, str):
+            times = batch.column(self._spec.time)
+            # A tombstone has no time of its own.
+            return pc.coalesce(times, self._received(batch, header)) if times.null_count else times
+        if name in batch.schema.names:
+            return batch.column(name)
+        if name == "_partition":
+            return pa.array(np.full(rows, header["partition"], np.int32))
+        if name == "_offset":
+            return pa.array(np.arange(first, first + rows, dtype=np.int64))
+        if name in ("_received", "_time"):
+            return self._received(batch, header)
+        if name == "_key":
+            return key_text(batch, self._spec.key) if self._spec.key else pa.nulls(rows, pa.string())
+        if name == "_deleted":
+            return pa.array(np.zeros(rows, np.bool_))
+        return pa.nulls(rows, field.type)  # a column that came with a later version of the schema
+
+    def _received(self, batch: pa.RecordBatch, header: Any) -> pa.Array:
+        if "_received" in batch.schema.names:
+            return batch.column("_received")
+        return pa.array(np.full(batch.num_rows, header["received"], np.int64)).view(MOMENT)

@@ -1,0 +1,291 @@
+"""The embedded topic: a directory on this machine, no server. Any process may append and read at the same time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from riverrun import ddl
+from riverrun.durations import Duration, from_micros, seconds, to_micros
+from riverrun.errors import Corrupt, NewerFormat, OutOfRange
+from riverrun.log import frame as frames
+from riverrun.log.board import Ends
+from riverrun.log.codec import encode_batch
+from riverrun.log.coordination import Coordination
+from riverrun.log.frame import PROMISE, ROWS, Frame
+from riverrun.log.journal import Journal
+from riverrun.log.producers import Claim
+from riverrun.log.segments import Entry
+from riverrun.log.spec import TopicSpec, Unset, added_columns
+from riverrun.log.topic import Summary, Topic
+from riverrun.log.wake import Bell
+from riverrun.position import Position
+from riverrun.settings import Settings
+
+_FORMAT = 1
+
+
+def create(directory: str, spec: TopicSpec) -> None:
+    """Make a topic: complete under its name, or not there. Somebody else making it at the same time is no error."""
+    parent, name = os.path.split(directory)
+    fresh = f"{parent}/.new-{name}-{uuid.uuid4().hex[:8]}"
+    os.makedirs(f"{fresh}/schema")
+    try:
+        assert isinstance(spec.schema, str)
+        assert isinstance(spec.partitions, int)
+        Journal.create(fresh, spec.partitions)
+        _write_durably(f"{fresh}/schema/1", spec.schema)
+        options = {key: value for key, value in asdict(spec).items() if key != "schema"}
+        _write_durably(f"{fresh}/topic.json", json.dumps({"format": _FORMAT, **options}, indent=1))
+        os.rename(fresh, directory)
+        _sync_directory(parent)
+    except OSError:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if not os.path.exists(f"{directory}/topic.json"):
+            raise
+
+
+def load_spec(directory: str) -> tuple[TopicSpec, dict[int, str]]:
+    """The stored spec and every version of its schema."""
+    path = f"{directory}/topic.json"
+    try:
+        with open(path, encoding="utf-8") as file:
+            options = json.load(file)
+        versions = {int(v): _read_text(f"{directory}/schema/{v}") for v in os.listdir(f"{directory}/schema") if v.isdigit()}
+        found = options.pop("format")
+    except (OSError, ValueError, KeyError) as error:
+        raise Corrupt(f"{path} cannot be read: {error}", hint="Restore the topic's directory from a copy") from None
+    if found > _FORMAT:
+        raise NewerFormat(f"{path} was written by a newer Riverrun (format {found})", hint="Upgrade Riverrun")
+    return TopicSpec(schema=versions[max(versions)], **options), versions
+
+
+class EmbeddedTopic(Topic):
+    """A topic in a directory."""
+
+    def __init__(self, directory: str, settings: Settings, coordination: Coordination) -> None:
+        spec, versions = load_spec(directory)
+        super().__init__(spec, versions, settings, coordination)
+        self.directory = directory
+        self._version = max(versions)
+        assert not isinstance(spec.fsync, Unset | float)
+        archive = f"{spec.archive}/{spec.name}" if isinstance(spec.archive, str) else None
+        self.journal = Journal(directory, self.partitions, spec.fsync, settings, archive)  # type: ignore[arg-type]
+        # Batches without a key go round the partitions; where a process begins does not matter.
+        self._turn = int.from_bytes(os.urandom(2), "little")
+
+    def evolve(self, declared: str) -> bool:
+        """Take a schema that adds nullable columns as the next version; True if it is new."""
+        with self.journal.exclusive():
+            spec, versions = load_spec(self.directory)
+            assert isinstance(spec.schema, str)
+            if not added_columns(self.name, spec.schema, declared):
+                return False
+            version = max(versions) + 1
+            _write_durably(f"{self.directory}/schema/{version}.tmp", ddl.render(ddl.parse(declared)))
+            os.rename(f"{self.directory}/schema/{version}.tmp", f"{self.directory}/schema/{version}")
+            _sync_directory(f"{self.directory}/schema")
+        return True
+
+    def close(self) -> None:
+        self.journal.close()
+
+    # Appending.
+
+    def append_batch(self, batch: pa.RecordBatch, claim: Claim | None) -> Position:
+        self._turn += 1
+        offsets, _ = self.journal.append(encode_batch(batch, self.spec, self._version, self._turn), claim)
+        return self._position(offsets)
+
+    def raise_fence(self, producer: str, fence: int) -> None:
+        self.journal.raise_fence(Claim(producer, fence=fence))
+
+    def promise(self, partition: int, maxima: Mapping[str, int]) -> Position:
+        mark = Frame(
+            partition=partition,
+            rows=0,
+            body=b"",
+            body_crc=frames.checksum(b""),
+            kind=PROMISE,
+            span=1,
+            extras=frames.encode_maxima(maxima),
+        )
+        return self._position(self.journal.append([mark])[0])
+
+    # Reading.
+
+    @property
+    def earliest(self) -> Position:
+        return self._position(self._first_offsets(self.journal.ends()))
+
+    @property
+    def latest(self) -> Position:
+        return self._position(self.journal.ends().offsets)
+
+    def batches(
+        self, start: Mapping[int, int], end: Mapping[int, int], columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        decoder = self.decoder(columns)
+        for segment, index in self._indexed(start, end):
+            for entry in index[index["kind"] == ROWS]:
+                if int(entry["schema"]) not in self._arrow:
+                    self._load_versions()
+                partition = int(entry["partition"])
+                body = segment.body(entry)
+                batch = decoder.decode(entry, body, start[partition], end.get(partition))
+                if batch.num_rows:
+                    yield batch
+
+    def summaries(self, start: Mapping[int, int], end: Mapping[int, int]) -> Iterator[Summary]:
+        for segment, index in self._indexed(start, end):
+            for entry in index[(index["kind"] == ROWS) | (index["kind"] == PROMISE)]:
+                yield Summary(
+                    partition=int(entry["partition"]),
+                    offset=int(entry["offset"]),
+                    span=int(entry["span"]),
+                    rows=int(entry["rows"]),
+                    min_time=int(entry["min_time"]),
+                    max_time=int(entry["max_time"]),
+                    first_received=int(entry["first_received"]),
+                    received=int(entry["received"]),
+                    maxima=frames.decode_maxima(segment.extras(entry)),
+                )
+
+    def offsets_at(self, moment: datetime) -> Position:
+        wanted, ends = to_micros(moment), self.journal.ends()
+        first = self._first_offsets(ends)
+        found: dict[int, int] = {}
+        start, end = dict(enumerate(first)), dict(enumerate(ends.offsets))
+        for segment, index in self._indexed(start, end):
+            late = index[(index["kind"] == ROWS) & (index["max_time"] >= wanted)]
+            for partition in np.unique(late["partition"]).tolist():
+                if partition not in found:
+                    entry = late[late["partition"] == partition][0]
+                    found[partition] = self._first_row_at(entry, segment.body(entry), wanted)
+            if len(found) == self.partitions:
+                break
+        return self._position([found.get(p, ends.offsets[p]) for p in range(self.partitions)])
+
+    def _first_row_at(self, entry: Any, body: pa.Buffer, wanted: int) -> int:
+        rows = self.decoder(["_time", "_offset"]).decode(entry, body)
+        times = rows.column("_time").cast(pa.int64()).to_numpy()
+        return int(rows.column("_offset")[int(np.argmax(times >= wanted))].as_py())
+
+    def wait(self, after: Position, timeout: Duration | None = None) -> bool:
+        known = after[self.name] if self.name in after else {}
+
+        def more() -> bool:
+            return any(offset > known.get(p, 0) for p, offset in enumerate(self.journal.ends().offsets))
+
+        if more():
+            return True
+        with Bell([f"{self.directory}/wake"]) as bell:
+            return bell.wait_until(more, seconds(timeout))
+
+    def _indexed(self, start: Mapping[int, int], end: Mapping[int, int]) -> Iterator[tuple[Any, np.ndarray]]:
+        """Every segment that has some of the range, with the index rows of the frames in it."""
+        ends = self.journal.ends()
+        entries = self._entries(ends)
+        first, last = dict(enumerate(entries[0].snapshot.offsets)), dict(enumerate(ends.offsets))
+        self.check_range(start, first, last)
+        low = np.full(self.partitions, 1 << 62)
+        high = np.full(self.partitions, -1)
+        for partition, offset in start.items():
+            low[partition], high[partition] = offset, min(end.get(partition, offset), last[partition])
+        for entry, following in zip(entries, [*(e.snapshot.offsets for e in entries[1:]), ends.offsets], strict=True):
+            if np.all((np.array(following) <= low) | (np.array(entry.snapshot.offsets) >= high)):
+                continue
+            try:
+                segment = self.journal.segments.open(entry)
+            except FileNotFoundError:
+                raise OutOfRange(
+                    f"topic {self.name}: rows that were being read were removed by retention",
+                    hint="Keep them longer, or read from topic.earliest",
+                ) from None
+            index = segment.index(ends.end if entry.first_commit == ends.segment else segment.size)
+            partitions = index["partition"]
+            wanted = (index["offset"] + index["span"] > low[partitions]) & (index["offset"] < high[partitions])
+            yield segment, index[wanted]
+
+    def _entries(self, ends: Ends) -> list[Entry]:
+        return [entry for entry in self.journal.segments.entries(ends.segment) if entry.first_commit <= ends.segment]
+
+    def _first_offsets(self, ends: Ends) -> tuple[int, ...]:
+        return self._entries(ends)[0].snapshot.offsets
+
+    def _load_versions(self) -> None:
+        """Another process added columns; this handle goes on showing those it was opened with."""
+        _, versions = load_spec(self.directory)
+        self._arrow.update({version: ddl.arrow_schema(ddl.parse(text)) for version, text in versions.items()})
+
+    def _position(self, offsets: Sequence[int]) -> Position:
+        return Position({self.name: dict(enumerate(offsets))})
+
+    # Housekeeping.
+
+    def describe(self) -> dict[str, Any]:
+        ends = self.journal.ends()
+        entries = self._entries(ends)
+        first = entries[0].snapshot.offsets
+        size = sum(os.path.getsize(entry.path) for entry in entries if os.path.exists(entry.path))
+        return {
+            "name": self.name,
+            "schema": self.spec.schema,
+            "schema_version": self._version,
+            "key": list(self.spec.key),
+            "time": self.spec.time,
+            "producers": self.spec.producers,
+            "partitions": {
+                p: {"earliest": first[p], "latest": ends.offsets[p]} for p in range(self.partitions)
+            },
+            "offsets": sum(ends.offsets) - sum(first),
+            "bytes": size,
+            "segments": len(entries),
+            "appends": ends.commit,
+            "received": from_micros(ends.received).isoformat() if ends.received else None,
+            "retention": self.spec.retention,
+            "retention_bytes": self.spec.retention_bytes,
+            "compact": self.spec.compact,
+            "fsync": self.spec.fsync,
+            "archive": self.spec.archive,
+            "recoveries": self.journal.board.recoveries,
+        }
+
+    def compact(self) -> dict[str, int]:
+        from riverrun.log.compaction import compact
+
+        return compact(self)
+
+    def enforce_retention(self) -> dict[str, int]:
+        from riverrun.log.retention import enforce
+
+        return enforce(self)
+
+
+def _write_durably(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read_text(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _sync_directory(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,399 @@
+"""The journal of a topic: one file after the other, to which any process of the machine may append.
+
+An append is one contiguous write under a short lock, then one notice on the board. What lies beyond the notice does not
+exist: readers never look there, and whoever gets the lock after a holder died cuts it off.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from riverrun.errors import Closed, Corrupt, DiskFull, RiverrunError, Unavailable
+from riverrun.failpoints import failpoint
+from riverrun.log import frame as frames
+from riverrun.log.board import Board, Ends
+from riverrun.log.durability import IntervalSync, sync_file, write_all
+from riverrun.log.frame import FENCE, NO_PRODUCER, Frame, Header, Stamp
+from riverrun.log.lock import Locked, try_lock
+from riverrun.log.producers import Claim, Producers
+from riverrun.log.recovery import recover
+from riverrun.log.segment import Segment, Snapshot, list_segments, segment_path, snapshot_frame
+from riverrun.log.segments import Segments
+from riverrun.settings import Settings
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+class Journal:
+    """One topic's journal in one process. Threads may share it; it survives a fork."""
+
+    def __init__(
+        self, directory: str, partitions: int, fsync: str | int, settings: Settings, archive: str | None = None
+    ) -> None:
+        self.directory = directory
+        self.topic = os.path.basename(directory)
+        self.fsync = fsync
+        self.segments = Segments(directory, archive)
+        self._partitions = partitions
+        self._settings = settings
+        self._open_files()
+        try:
+            self._verify()
+        except BaseException:
+            self._close_files()
+            raise
+        _journals.add(self)
+
+    @classmethod
+    def create(cls, directory: str, partitions: int) -> None:
+        """Write the first segment of a new topic into its directory."""
+        snapshot = Snapshot(offsets=(0,) * partitions, producers={}, appends=0, received=0)
+        fd = os.open(segment_path(directory, 1), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            write_all(fd, frames.encode(snapshot_frame(snapshot), Stamp(0, 1), 0, 0, 0, 0), 0)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def append(self, batch: Sequence[Frame], claim: Claim | None = None) -> tuple[tuple[int, ...], int]:
+        """Append the frames as one commit. Gives the ends of all partitions behind it, and its number.
+
+        With fsync="batch" it returns when the commit is on disk. A repeated sequence gives the ends of the first time.
+        """
+        producer = frames.producer_id(claim.name) if claim else NO_PRODUCER
+        with self._section() as ends:
+            repeated = self._check(claim, producer, ends)
+            if repeated is None:
+                commit = ends.commit + 1
+                stamp = Stamp(commit, len(batch))
+                if claim:
+                    stamp = stamp._replace(producer=producer, fence=claim.fence, sequence=claim.sequence)
+                result = self._commit(ends, batch, stamp).offsets
+            else:
+                result, commit = repeated, ends.commit
+        if self.fsync == "batch":
+            self.sync(commit)
+        elif repeated is None:
+            self.wake()
+            if self._syncer is not None:
+                self._syncer.start()
+        return result, commit
+
+    def raise_fence(self, claim: Claim) -> None:
+        """From now on, older fences of this producer are refused; no row is written."""
+        mark = Frame(partition=0, rows=0, body=b"", body_crc=frames.checksum(b""), kind=FENCE)
+        self.append([mark], claim)
+
+    def ends(self) -> Ends:
+        """How far readers may look."""
+        return self.board.durable() if self.fsync == "batch" else self.board.written()
+
+    def version(self) -> int:
+        """Changes whenever `ends` does; costs one load."""
+        return self.board.version(self.fsync == "batch")
+
+    def sync(self, commit: int | None = None) -> None:
+        """Return when everything up to `commit` is on disk. One process syncs for all that wait."""
+        target = self.board.written().commit if commit is None else commit
+        while self.board.durable().commit < target:
+            self._refuse_if_failed()
+            if self._sync_threads.acquire(blocking=False):
+                try:
+                    if not try_lock(self._sync_fd):
+                        time.sleep(0.0001)
+                        continue
+                    try:
+                        self._sync_written()
+                    finally:
+                        fcntl.flock(self._sync_fd, fcntl.LOCK_UN)
+                finally:
+                    self._sync_threads.release()
+            else:
+                time.sleep(0.00005)
+
+    def wake(self) -> None:
+        """Tell waiting readers; a store into the mapped board raises no event."""
+        os.pwrite(self._wake_fd, b"\0", 0)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[Ends]:
+        """The append section without an append: nobody writes meanwhile."""
+        with self._section() as ends:
+            yield ends
+
+    def roll(self) -> bool:
+        """Begin a new segment if the active one has rows, so that all of them can be sealed."""
+        with self._section() as ends:
+            if self._opened(ends.segment).data_begin == ends.end:
+                return False
+            mark = Frame(partition=0, rows=0, body=b"", body_crc=frames.checksum(b""), kind=FENCE)
+            self._commit(ends, [mark], Stamp(ends.commit + 1, 1), roll=True)
+        if self.fsync == "batch":
+            self.sync()
+        return True
+
+    def repair(self) -> Ends:
+        """Look at the bytes again, cut a torn tail, and accept writes again."""
+        with self._threads, Locked(self._lock_fd, self.board, self._settings.lock_timeout, self.topic):
+            self.board.holder = os.getpid()
+            ends = recover(self.directory, self._partitions)
+            self.board.reset(ends)
+            return ends
+
+    def close(self) -> None:
+        """Sync what is written and let go. A second close does nothing."""
+        if self._closed:
+            return
+        if self._syncer is not None:
+            self._syncer.stop()
+        try:
+            if self.fsync != "os" and not self.board.failed:
+                self.sync()
+        finally:
+            _journals.discard(self)
+            self._close_files()
+
+    # -- opening
+
+    def _open_files(self) -> None:
+        self._closed = False
+        self._pid = os.getpid()
+        self._threads = threading.Lock()
+        self._sync_threads = threading.Lock()
+        self._fd = -1
+        self._fd_segment = 0
+        self._tracked: Producers | None = None
+        self._tracked_at = (0, 0)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._lock_fd = os.open(f"{self.directory}/lock", flags, 0o644)
+        self._sync_fd = os.open(f"{self.directory}/sync", flags, 0o644)
+        self._wake_fd = os.open(f"{self.directory}/wake", flags, 0o644)
+        self._syncer = IntervalSync(self.sync, self.fsync) if isinstance(self.fsync, int) else None
+        self.board = Board(f"{self.directory}/state", self._partitions)
+
+    def _close_files(self) -> None:
+        self._closed = True
+        for fd in (self._lock_fd, self._sync_fd, self._wake_fd, self._fd):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = -1
+        self.board.close()
+        self.segments.close()
+
+    def after_fork(self) -> None:
+        """In the child: open everything anew. Unlocking an inherited descriptor would free the parent's lock."""
+        if not self._closed:
+            archive = self.segments.archive
+            self._close_files()
+            self.segments = Segments(self.directory, archive)
+            self._open_files()
+
+    def _verify(self) -> None:
+        """Believe the board only if it is of this boot and the last commit it names is there, undamaged."""
+        if self.board.is_current and self._tail_is_good(self.board.written()):
+            return
+        with self._threads, Locked(self._lock_fd, self.board, self._settings.lock_timeout, self.topic):
+            if self.board.is_current and self._tail_is_good(self.board.written()):
+                return
+            if self.board.is_current and not os.path.exists(segment_path(self.directory, self.board.written().segment)):
+                raise Corrupt(
+                    f"{segment_path(self.directory, self.board.written().segment)} is missing",
+                    hint="The topic's newest rows were in it; restore it from a copy",
+                )
+            self.board.reset(recover(self.directory, self._partitions))
+            self.board.count_recovery()
+
+    def _tail_is_good(self, ends: Ends) -> bool:
+        try:
+            segment = Segment(self.directory, ends.segment)
+        except (FileNotFoundError, Corrupt):
+            return False
+        if segment.size < ends.end:
+            return False
+        size = ends.end - ends.begin
+        data = segment.bytes_at(ends.begin, size)
+        checked = 0
+        for at, header in frames.scan(data):
+            if not frames.body_is_good(data, at, header):
+                return False
+            checked = at + header.frame_bytes
+        return checked == size
+
+    # -- the append section
+
+    @contextmanager
+    def _section(self) -> Iterator[Ends]:
+        if self._closed:
+            raise Closed(f"topic {self.topic} is closed")
+        board = self.board
+        with self._threads, Locked(self._lock_fd, board, self._settings.lock_timeout, self.topic):
+            if board.holder:  # it died in here
+                self._cut_back()
+                board.count_recovery()
+            board.holder = os.getpid()
+            failpoint("append.locked")
+            try:
+                self._refuse_if_failed()
+                yield board.written()
+            except BaseException as error:
+                self._cut_back()  # if this fails too, the holder stays marked and the next one cuts
+                board.holder = 0
+                if isinstance(error, OSError):
+                    raise self._explain(error) from error
+                raise
+            board.holder = 0
+
+    def _refuse_if_failed(self) -> None:
+        if self.board.failed:
+            raise Unavailable(
+                f"topic {self.topic} accepts no writes: an fsync failed, so nobody knows what is on the disk",
+                hint=f"Check the disk, then run: riverrun topic repair {self.topic}",
+            )
+
+    def _cut_back(self) -> None:
+        """Remove whatever lies beyond the published end."""
+        ends = self.board.written()
+        for first_commit in list_segments(self.directory):
+            path = segment_path(self.directory, first_commit)
+            if first_commit > ends.segment:
+                os.unlink(path)
+            elif first_commit == ends.segment and os.path.getsize(path) > ends.end:
+                os.truncate(path, ends.end)
+        if self._fd_segment > ends.segment:
+            os.close(self._fd)
+            self._fd, self._fd_segment = -1, 0
+
+    def _check(self, claim: Claim | None, producer: bytes, ends: Ends) -> tuple[int, ...] | None:
+        if claim is None:
+            return None
+        return self._track(ends).check(self.topic, claim.name, producer, claim.fence, claim.sequence)
+
+    def _track(self, ends: Ends) -> Producers:
+        """The producers as of `ends`: headers that other processes appended since the last look are read."""
+        segment_of, at = self._tracked_at
+        if self._tracked is None or segment_of != ends.segment:
+            segment = self._opened(ends.segment)
+            self._tracked, at = Producers(segment.snapshot), segment.data_begin
+        if at < ends.end:
+            for _, header in frames.scan(self._opened(ends.segment).bytes_at(at, ends.end - at)):
+                self._tracked.observe(header)
+        self._tracked_at = (ends.segment, ends.end)
+        return self._tracked
+
+    def _opened(self, segment: int) -> Segment:
+        return self.segments.open(self.segments.entries(segment)[-1])
+
+    def _commit(self, ends: Ends, batch: Sequence[Frame], stamp: Stamp, roll: bool = False) -> Ends:
+        received = max(ends.received, time.time_ns() // 1000)
+        segment, at = ends.segment, ends.end
+        buffers: list[Any] = []
+        roll = roll or at >= self._settings.segment_bytes
+        if roll:
+            buffers, segment = self._first_frame(ends, stamp.commit, received), stamp.commit
+            at = sum(map(len, buffers))
+        begin, offsets, headers = at, list(ends.offsets), []
+        for part, frame in enumerate(batch):
+            encoded = frames.encode(frame, stamp, part, offsets[frame.partition], received, received)
+            headers.append(encoded[0])
+            buffers += encoded
+            at += frame.frame_bytes
+            offsets[frame.partition] += frame.span
+        fd = self._writer(segment, create=roll)
+        failpoint("append.begin")
+        write_all(fd, buffers, 0 if roll else ends.end)
+        failpoint("append.written")
+        after = Ends(
+            commit=stamp.commit,
+            segment=segment,
+            end=at,
+            begin=begin,
+            received=received,
+            producers=ends.producers + (stamp.producer != NO_PRODUCER),
+            offsets=tuple(offsets),
+        )
+        self.board.publish_written(after)
+        failpoint("append.published")
+        if self._tracked is not None and not roll and self._tracked_at == (ends.segment, ends.end):
+            for header in headers:
+                parsed = frames.parse(memoryview(header), 0)
+                assert isinstance(parsed, Header)
+                self._tracked.observe(parsed)
+            self._tracked_at = (after.segment, after.end)
+        return after
+
+    def _first_frame(self, ends: Ends, commit: int, received: int) -> list[Any]:
+        """What the new segment begins with. Without producers there is nothing to look up."""
+        producers = self._track(ends).snapshot(received, self._settings.producer_expiry) if ends.producers else {}
+        snapshot = Snapshot(
+            offsets=ends.offsets,
+            producers=producers,
+            appends=ends.producers,
+            received=received,
+        )
+        failpoint("roll.begin")
+        return frames.encode(snapshot_frame(snapshot), Stamp(commit, 1), 0, 0, received, received)
+
+    def _writer(self, segment: int, create: bool) -> int:
+        if self._fd_segment != segment:
+            if self._fd >= 0:
+                os.close(self._fd)
+            self._fd, self._fd_segment = -1, 0
+            flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0)
+            self._fd = os.open(segment_path(self.directory, segment), flags, 0o644)
+            self._fd_segment = segment
+            if create:
+                failpoint("roll.created")
+        return self._fd
+
+    # -- durability
+
+    def _sync_written(self) -> None:
+        durable, written = self.board.durable(), self.board.written()
+        if durable.commit >= written.commit:
+            return
+        try:
+            failpoint("sync.begin")
+            for first_commit in list_segments(self.directory):
+                if durable.segment <= first_commit <= written.segment:
+                    sync_file(segment_path(self.directory, first_commit), os.fdatasync)
+            if written.segment != durable.segment:
+                sync_file(self.directory, os.fsync)
+            failpoint("sync.done")
+        except OSError as error:
+            self.board.mark_failed()
+            raise Unavailable(
+                f"topic {self.topic}: the disk refused to make an append durable ({error.strerror})",
+                hint=f"The topic accepts no writes. Check the disk, then run: riverrun topic repair {self.topic}",
+            ) from error
+        self.board.publish_durable(written)
+        self.wake()
+
+    def _explain(self, error: OSError) -> RiverrunError:
+        if error.errno in _NO_ROOM:
+            return DiskFull(
+                f"topic {self.topic}: no room to append ({error.strerror})",
+                hint="Nothing was written, reads work. Free some space and try again",
+            )
+        if error.errno in _READ_ONLY:
+            return Unavailable(f"topic {self.topic}: {self.directory} cannot be written ({error.strerror})")
+        return Unavailable(f"topic {self.topic}: the append failed ({error.strerror or error}); nothing was written")
+
+
+_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for journal in list(_journals):
+        journal.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

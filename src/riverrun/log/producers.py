@@ -1,0 +1,82 @@
+"""Fences and sequences: what makes a repeated append have no effect and a superseded producer fail.
+
+They are read from frame headers, in journal order, so they are atomic with the rows themselves and need no file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from riverrun.errors import Fenced, Invalid
+from riverrun.log.frame import NO_PRODUCER, NO_SEQUENCE, Header
+from riverrun.log.segment import Producer, Recent, Snapshot
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who appends: a producer with a rising sequence, and a fence that older ones fail against."""
+
+    name: str
+    sequence: int = NO_SEQUENCE
+    fence: int = 0
+
+
+def claim_of(producer: str | None, sequence: int | None, fence: int | None) -> Claim | None:
+    """The arguments of `append`, checked."""
+    if producer is None:
+        if sequence is not None or fence is not None:
+            raise Invalid("sequence and fence belong to a producer", hint='Give producer="…" too')
+        return None
+    for name, value in (("sequence", sequence), ("fence", fence)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 62):
+            raise Invalid(f"{name} must be a whole number from 0, not {value!r}")
+    if not isinstance(producer, str) or not producer:
+        raise Invalid(f"producer must be a name, not {producer!r}")
+    return Claim(producer, NO_SEQUENCE if sequence is None else sequence, fence or 0)
+
+
+_REMEMBERED = 5  # repeats come soon after; an older one is answered with the oldest position still known
+
+
+class Producers:
+    """All producers of a topic as of some commit."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.known = {
+            name: Producer(known.fence, known.received, list(known.recent)) for name, known in snapshot.producers.items()
+        }
+        self.offsets = list(snapshot.offsets)
+        self.appends = snapshot.appends
+
+    def observe(self, header: Header) -> None:
+        """Take in the next frame of the journal."""
+        if header.span:
+            self.offsets[header.partition] = header.offset + header.span
+        if header.part == header.parts - 1 and header.producer != NO_PRODUCER:
+            self.note(header.producer, header.fence, header.sequence, header.received)
+
+    def note(self, producer: bytes, fence: int, sequence: int, received: int) -> None:
+        """An append of this producer ends here."""
+        known = self.known.setdefault(producer, Producer())
+        known.fence, known.received = max(known.fence, fence), received
+        self.appends += 1
+        if sequence != NO_SEQUENCE:
+            known.recent.append(Recent(sequence, tuple(self.offsets)))
+            del known.recent[:-_REMEMBERED]
+
+    def check(self, topic: str, name: str, producer: bytes, fence: int, sequence: int) -> tuple[int, ...] | None:
+        """The ends behind the first append of a repeated sequence, None for a new one; an older fence is refused."""
+        known = self.known.get(producer)
+        if known is None:
+            return None
+        if fence < known.fence:
+            raise Fenced(
+                f"topic {topic}: producer {name!r} with fence {fence} was superseded by fence {known.fence}",
+                hint="A newer run has taken over; stop this one",
+            )
+        if sequence == NO_SEQUENCE or not known.recent or sequence > known.recent[-1].sequence:
+            return None
+        return next(recent.offsets for recent in known.recent if recent.sequence >= sequence)
+
+    def snapshot(self, received: int, expiry: int) -> dict[bytes, Producer]:
+        """What the next segment must know: everybody with a fence, and whoever wrote not too long ago."""
+        return {n: known for n, known in self.known.items() if known.fence or known.received > received - expiry}

@@ -1,0 +1,306 @@
+"""Rows as users give them → one Arrow batch of the topic's schema, or an error that names the row and the column.
+
+msgspec is strict where pyarrow is lenient (1.5 for a long, bytes for a string, an int for a timestamp, unknown columns),
+and pyarrow where msgspec is (overflow, lone surrogates), so both look at every row.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from riverrun import ddl
+from riverrun.errors import Invalid, RecordTooLarge, did_you_mean
+from riverrun.log.spec import TopicSpec
+
+_BOUNDS = {"tinyint": 8, "smallint": 16, "int": 32}
+_PYTHON: dict[str, Any] = {
+    "string": str,
+    "boolean": bool,
+    "bigint": int,
+    "float": float,
+    "double": float,
+    "date": dt.date,
+    "timestamp": dt.datetime,
+    "timestamp_ntz": dt.datetime,
+    "binary": bytes,
+}
+_TEMPORAL = (dt.datetime, dt.date, decimal.Decimal, bytes)
+
+
+class RowSchema:
+    """The schema of one version of a topic, and the way into it."""
+
+    def __init__(self, spec: TopicSpec, max_record_bytes: int) -> None:
+        assert isinstance(spec.schema, str)
+        self.columns = ddl.parse(spec.schema)
+        self.arrow: pa.Schema = ddl.arrow_schema(self.columns)
+        self.names = [column.name for column in self.columns]
+        self._topic = spec.name
+        # A tombstone has its key only; `_time` belongs to topics without a time column of their own.
+        self._given = pa.schema([*self.arrow, pa.field("_deleted", pa.bool_())])
+        if spec.time is None:
+            self._given = self._given.append(pa.field("_time", pa.timestamp("us", "UTC")))
+        self._required = [*spec.key, *([spec.time] if isinstance(spec.time, str) else [])]
+        self._key = tuple(spec.key)
+        self._not_null = [column.name for column in self.columns if not column.nullable]
+        self._limit = max_record_bytes
+        self._row = _struct([*self.columns, *_hidden(spec)])
+        self._rows = list[self._row]  # type: ignore[name-defined]
+
+    def batch(self, rows: Any) -> pa.RecordBatch:
+        """One batch with the topic's columns, and `_deleted` or `_time` where given. Nothing is coerced with a loss."""
+        if isinstance(rows, Mapping):
+            batch = self._from_dicts([rows])
+        elif isinstance(rows, list | tuple):
+            batch = self._from_dicts(rows)
+        else:
+            batch = self._from_table(_as_table(rows))
+        self._check(batch)
+        return batch
+
+    def check_row(self, row: Mapping[str, Any]) -> None:
+        """Refuse a row at once, before it waits in a buffer with others."""
+        try:
+            msgspec.convert(row, self._row)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise self._explain(error, 0) from None
+
+    def _from_dicts(self, rows: Sequence[Any]) -> pa.RecordBatch:
+        try:
+            checked = msgspec.convert(rows, self._rows)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise self._explain(error, self._first_bad(rows)) from None
+        # Only tombstones and derived rows carry hidden columns; looking at each row for them is cheaper in C than here.
+        hidden = [n for n in self._given.names[len(self.names) :] if any(n in row for row in rows)]
+        schema = self._given if hidden else self.arrow
+        try:
+            batch = pa.RecordBatch.from_pylist(rows, schema=schema)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            # Texts for times, dates and decimals: msgspec has read them, so take what it made of them.
+            plain = msgspec.to_builtins(checked, builtin_types=_TEMPORAL)
+            batch = self._by_column(plain, schema)
+        return batch.select([*self.names, *hidden]) if hidden else batch
+
+    def _by_column(self, rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+        arrays = []
+        for field in schema:
+            values = [row.get(field.name) for row in rows]
+            try:
+                arrays.append(pa.array(values, field.type))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                row, why = _first_refused(values, field.type, error)
+                raise self._bad(row, field.name, why) from None
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _from_table(self, table: pa.Table) -> pa.RecordBatch:
+        for name in table.column_names:
+            if name not in self._given.names:
+                raise Invalid(f"topic {self._topic} has no column {name!r}", hint=did_you_mean(name, self.names))
+        if len(set(table.column_names)) < table.num_columns:
+            raise Invalid(f"topic {self._topic}: a column is given twice: {table.column_names}")
+        wanted = [f for f in self._given if f.name in table.column_names or f.name in self.names]
+        arrays = []
+        for field in wanted:
+            if field.name in table.column_names:
+                arrays.append(self._cast(table.column(field.name), field))
+            else:
+                arrays.append(pa.nulls(table.num_rows, field.type))
+        return pa.RecordBatch.from_arrays([_one_chunk(a) for a in arrays], schema=pa.schema(wanted))
+
+    def _cast(self, column: pa.ChunkedArray, field: pa.Field) -> Any:
+        have, want = column.type, field.type
+        if have == want:
+            return column
+        if pa.types.is_dictionary(have):
+            return self._cast(column.cast(have.value_type), field)
+        if not _lossless_kind(have, want):
+            raise Invalid(f"topic {self._topic}: column {field.name!r} is {want}, not {have}")
+        try:
+            return column.cast(want, safe=True)
+        except pa.ArrowException as error:
+            row = _first_uncastable(column, want)
+            raise self._bad(row, field.name, str(error)) from None
+
+    def _check(self, batch: pa.RecordBatch) -> None:
+        deleted = batch.column("_deleted") if "_deleted" in batch.schema.names else None
+        for name in dict.fromkeys([*self._required, *self._not_null]):
+            column = batch.column(name)
+            if column.null_count == 0:
+                continue
+            missing = pc.is_null(column)
+            if deleted is not None and name not in self._key:
+                missing = pc.and_not(missing, pc.fill_null(deleted, False))
+            row = pc.index(missing, True).as_py()
+            if row >= 0:
+                raise self._bad(row, name, "a value is required")
+        # The whole batch is at least as large as any of its rows.
+        if batch.nbytes > self._limit:
+            self._check_sizes(batch)
+
+    def _check_sizes(self, batch: pa.RecordBatch) -> None:
+        sizes = row_sizes(batch)
+        largest = pc.max(sizes).as_py() or 0
+        if largest > self._limit:
+            row = pc.index(pc.greater(sizes, self._limit), True).as_py()
+            raise RecordTooLarge(
+                f"topic {self._topic}, row {row}: a record of {largest} bytes is over the limit of {self._limit}",
+                hint="Raise the setting max_record_bytes, or store the large value elsewhere and send its address",
+            )
+
+    def _first_bad(self, rows: Sequence[Any]) -> int:
+        for i, row in enumerate(rows):
+            try:
+                msgspec.convert(row, self._row)
+            except (msgspec.ValidationError, TypeError):
+                return i
+        return 0
+
+    def _explain(self, error: Exception, row: int) -> Invalid:
+        text = str(error)
+        unknown = re.search(r"contains unknown field `([^`]*)`", text)
+        if unknown:
+            hint = did_you_mean(unknown[1], self.names)
+            return Invalid(f"topic {self._topic}, row {row}: there is no column {unknown[1]!r}", hint=hint)
+        place = re.search(r" - at `([^`]*)`", text)
+        what = text[: place.start()] if place else text
+        column = re.sub(r"^\$(\[(\.\.\.|\d+)\])?\.?", "", place[1]) if place else ""
+        if not column:
+            return Invalid(f"topic {self._topic}, row {row}: {_lower(what)}", hint="A row is a dict from column to value")
+        return self._bad(row, column, _lower(what))
+
+    def _bad(self, row: int, column: str, why: str) -> Invalid:
+        return Invalid(f"topic {self._topic}, row {row}, column {column!r}: {why}")
+
+
+def key_text(batch: pa.RecordBatch | pa.Table, key: Sequence[str]) -> Any:
+    """The key of every row as text: the value itself, or a JSON array of several. Its bytes choose the partition."""
+    if len(key) == 1:
+        column = batch.column(key[0])
+        return column if pa.types.is_string(column.type) else column.cast(pa.string())
+    return pc.binary_join_element_wise(
+        "[", pc.binary_join_element_wise(*(_json_text(batch.column(name)) for name in key), ","), "]", ""
+    )
+
+
+def _json_text(column: Any) -> Any:
+    if not (pa.types.is_string(column.type) or pa.types.is_temporal(column.type) or pa.types.is_decimal(column.type)):
+        return pc.fill_null(column.cast(pa.string()), "null")
+    text = column.cast(pa.string())
+    escaped = pc.replace_substring(pc.replace_substring(text, "\\", "\\\\"), '"', '\\"')
+    return pc.fill_null(pc.binary_join_element_wise('"', escaped, '"', ""), "null")
+
+
+def row_sizes(batch: pa.RecordBatch) -> Any:
+    """About how many bytes each row takes, for limits."""
+    total: Any = pa.scalar(0, pa.int64())
+    for column in batch.columns:
+        kind = column.type
+        if pa.types.is_string(kind) or pa.types.is_binary(kind):
+            size = pc.cast(pc.fill_null(pc.binary_length(column), 0), pa.int64())
+        elif pa.types.is_nested(kind):
+            # Rare, and only when the batch as a whole is over the limit.
+            size = pa.array([column.slice(i, 1).nbytes for i in range(len(column))], pa.int64())
+        else:
+            size = pa.scalar(8, pa.int64())
+        total = pc.add(total, size)
+    return total if isinstance(total, pa.Array) else pa.array([total.as_py()] * batch.num_rows, pa.int64())
+
+
+def _struct(columns: Sequence[ddl.Column]) -> Any:
+    fields = [
+        (f"c{i}", _python_type(column.type) | msgspec.UnsetType | None, msgspec.UNSET) for i, column in enumerate(columns)
+    ]
+    rename = {f"c{i}": column.name for i, column in enumerate(columns)}
+    return msgspec.defstruct("Row", fields, forbid_unknown_fields=True, rename=rename)
+
+
+def _python_type(kind: ddl.Type) -> Any:
+    match kind:
+        case ddl.Decimal():
+            return decimal.Decimal
+        case ddl.Array(element):
+            return list[_python_type(element) | None]  # type: ignore[misc]
+        case ddl.Map(key, value):
+            return dict[_python_type(key), _python_type(value) | None]  # type: ignore[misc]
+        case ddl.Struct(fields):
+            return _struct(fields)
+        case ddl.Scalar(name) if name in _BOUNDS:
+            half = 1 << (_BOUNDS[name] - 1)
+            return Annotated[int, msgspec.Meta(ge=-half, le=half - 1)]
+        case ddl.Scalar(name):
+            return _PYTHON[name]
+
+
+def _hidden(spec: TopicSpec) -> list[ddl.Column]:
+    return ddl.parse("_deleted boolean" + (", _time timestamp" if spec.time is None else ""))
+
+
+def _as_table(rows: Any) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    module = type(rows).__module__.partition(".")[0]
+    if module == "polars" and hasattr(rows, "to_arrow"):
+        return rows.to_arrow()
+    if module == "pandas":
+        return pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(None)
+    raise Invalid(
+        f"rows cannot be a {type(rows).__name__}", hint="Give a dict, a list of dicts, or an Arrow, Polars or pandas table"
+    )
+
+
+def _one_chunk(column: Any) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return column
+
+
+def _lossless_kind(have: pa.DataType, want: pa.DataType) -> bool:
+    """Whether a checked cast keeps the meaning: numbers to numbers, texts to texts, times to times."""
+    t = pa.types
+    numbers = (t.is_integer, t.is_floating, t.is_decimal)
+    families = (
+        (numbers, numbers),
+        ((t.is_string,), (t.is_large_string, t.is_string_view)),
+        ((t.is_binary,), (t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)),
+        ((t.is_timestamp,), (t.is_timestamp,)),
+        ((t.is_date32,), (t.is_date64,)),
+        ((t.is_nested,), (t.is_nested,)),
+    )
+    return t.is_null(have) or any(
+        any(is_kind(want) for is_kind in wanted) and any(is_kind(have) for is_kind in given) for wanted, given in families
+    )
+
+
+def _first_uncastable(column: pa.ChunkedArray, want: pa.DataType) -> int:
+    low, high = 0, len(column)
+    while high - low > 1:  # the first half that fails holds the first row that fails
+        middle = (low + high) // 2
+        try:
+            column.slice(low, middle - low).cast(want, safe=True)
+            low = middle
+        except pa.ArrowException:
+            high = middle
+    return low
+
+
+def _first_refused(values: list[Any], want: pa.DataType, error: Exception) -> tuple[int, str]:
+    for i, value in enumerate(values):
+        try:
+            pa.array([value], want)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as found:
+            return i, _lower(str(found))
+    return 0, _lower(str(error))
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:] if text[:2] != text[:2].upper() else text

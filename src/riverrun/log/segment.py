@@ -1,0 +1,212 @@
+"""A segment: one file of a topic's journal, as a reader sees it. Headers come from the index, bodies from the mapping.
+
+A sealed segment has its index in a file beside it. The file is derived: when it is missing, or belongs to an earlier
+version of the segment, the headers are scanned instead.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import threading
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from riverrun.errors import Corrupt, NewerFormat
+from riverrun.log import frame as frames
+from riverrun.log.frame import HEADER_BYTES, INDEX, SNAPSHOT, Frame, Header
+
+SUFFIX = ".journal"
+_INDEX_HEAD = struct.Struct("<8sqII")
+_INDEX_MAGIC = b"RRINDEX1"
+_SMALL = 256 << 10  # below this a pread is cheaper than a new mapping
+
+
+class Recent(msgspec.Struct, array_like=True):
+    """One remembered append of a producer: its sequence, and the ends of all partitions behind it."""
+
+    sequence: int
+    offsets: tuple[int, ...]
+
+
+class Producer(msgspec.Struct, array_like=True):
+    """What is remembered of a producer, the newest sequence last."""
+
+    fence: int = 0
+    received: int = 0
+    recent: list[Recent] = []
+
+
+class Snapshot(msgspec.Struct):
+    """The first frame of every segment: all that was known before it, so that nothing older is needed to go on."""
+
+    offsets: tuple[int, ...]
+    producers: dict[bytes, Producer]
+    appends: int  # how many appends with a producer came before
+    received: int
+    through: int = 0  # last commit in it, when the segment was written again (merge, compaction)
+    generation: int = 0  # how often it was written again
+
+
+def segment_path(directory: str, first_commit: int) -> str:
+    return f"{directory}/{first_commit:020d}{SUFFIX}"
+
+
+def list_segments(directory: str) -> list[int]:
+    """First commits of the segments in a directory, in order."""
+    names = (name.removesuffix(SUFFIX) for name in os.listdir(directory) if name.endswith(SUFFIX))
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def snapshot_frame(snapshot: Snapshot) -> Frame:
+    body = msgspec.msgpack.encode(snapshot)
+    return Frame(partition=0, rows=0, body=body, body_crc=frames.checksum(body), kind=SNAPSHOT)
+
+
+class Segment:
+    """Reading of one file. Safe to use while the file grows, and after it was replaced or removed."""
+
+    def __init__(self, directory: str, first_commit: int) -> None:
+        self.path = segment_path(directory, first_commit)
+        self.first_commit = first_commit
+        self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        self._view = memoryview(b"")
+        self._rows: list[tuple[Any, ...]] = []
+        self._index: np.ndarray = np.empty(0, INDEX)
+        self._scanned = 0
+        self._lock = threading.Lock()
+        header = frames.parse(memoryview(self.pread(0, min(self.size, HEADER_BYTES))), 0)
+        if header is None or header.kind != SNAPSHOT:
+            raise Corrupt(f"{self.path} at byte 0: the segment does not begin with a snapshot")
+        if header.version > frames.VERSION:
+            raise NewerFormat(f"{self.path} was written by a newer Riverrun", hint="Upgrade Riverrun")
+        self.head = header
+        body = self.bytes_at(header.header_bytes, header.body_bytes)
+        if frames.checksum(bytes(body)) != header.body_crc:
+            raise self.damaged(0)
+        self.snapshot = msgspec.msgpack.decode(body, type=Snapshot)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    @property
+    def data_begin(self) -> int:
+        """Byte behind the snapshot, where rows begin."""
+        return self.head.frame_bytes
+
+    def pread(self, at: int, size: int) -> bytes:
+        return os.pread(self._fd, size, at)
+
+    def bytes_at(self, at: int, size: int) -> memoryview:
+        """`size` bytes at `at`, mapped where that pays. They stay valid as long as they are referred to."""
+        if at + size > len(self._view):
+            if size < _SMALL:
+                data = self.pread(at, size)
+                if len(data) < size:
+                    raise self.damaged(at)
+                return memoryview(data)
+            length = self.size
+            if at + size > length:
+                raise self.damaged(at)
+            # The old mapping lives on while batches refer to it.
+            self._view = memoryview(mmap.mmap(self._fd, length, access=mmap.ACCESS_READ))
+        return self._view[at : at + size]
+
+    def index(self, end: int) -> np.ndarray:
+        """One row for every frame before byte `end`: where it begins, and its header."""
+        with self._lock:
+            return self._indexed(end)
+
+    def _indexed(self, end: int) -> np.ndarray:
+        if self._scanned == 0 and not self._load_index(end):
+            self._scanned = self.data_begin
+        if self._scanned < end:
+            self._scan(end)
+        if len(self._index) < len(self._rows):
+            fresh = np.array(self._rows[len(self._index) :], INDEX)
+            self._index = np.concatenate([self._index, fresh])
+        if self._scanned > end:
+            return self._index[: int(np.searchsorted(self._index["at"], end))]
+        return self._index
+
+    def _scan(self, end: int) -> None:
+        begin = self._scanned
+        data = self.bytes_at(begin, end - begin)
+        for at, header in frames.scan(data):
+            self._rows.append((begin + at, *header))
+            self._scanned = begin + at + header.frame_bytes
+        if self._scanned < end:
+            raise self.damaged(self._scanned)
+
+    def _load_index(self, end: int) -> bool:
+        loaded = read_index(self.path, self.head, self.size)
+        if loaded is None:
+            return False
+        self._index, self._scanned = loaded, self.size
+        self._rows = [()] * len(loaded)
+        return True
+
+    def extras(self, entry: Any) -> memoryview:
+        """The bytes between the fixed header and the body."""
+        return self.bytes_at(int(entry["at"]) + HEADER_BYTES, int(entry["header_bytes"]) - HEADER_BYTES)
+
+    def body(self, entry: Any) -> pa.Buffer:
+        """The body of a frame, its checksum verified."""
+        at = int(entry["at"])
+        data = self.bytes_at(at + int(entry["header_bytes"]), int(entry["body_bytes"]))
+        if frames.checksum(data) != entry["body_crc"]:
+            raise self.damaged(at)
+        buffer = pa.py_buffer(data)
+        if entry["flags"] & frames.LZ4:
+            return pa.decompress(buffer, decompressed_size=int(entry["raw_bytes"]), codec="lz4_raw")
+        return buffer
+
+    def damaged(self, at: int) -> Corrupt:
+        return Corrupt(
+            f"{self.path} is damaged at byte {at}",
+            hint="Restore the file from a copy. Nothing was skipped; rows before that byte can still be read",
+        )
+
+
+def index_path(path: str) -> str:
+    return path.removesuffix(SUFFIX) + ".index"
+
+
+def write_index(path: str, head: Header, size: int, index: np.ndarray) -> None:
+    """Write the index beside a sealed segment; readers see the old one or the new one."""
+    body = index.tobytes()
+    target = index_path(path)
+    with open(target + ".tmp", "wb") as file:
+        file.write(_INDEX_HEAD.pack(_INDEX_MAGIC, size, head.header_crc, frames.checksum(body)) + body)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(target + ".tmp", target)
+
+
+def read_index(path: str, head: Header, size: int) -> np.ndarray | None:
+    """The index of exactly this version of the segment, or None."""
+    try:
+        with open(index_path(path), "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return None
+    if len(data) < _INDEX_HEAD.size:
+        return None
+    magic, length, crc, body_crc = _INDEX_HEAD.unpack_from(data)
+    body = data[_INDEX_HEAD.size :]
+    if magic != _INDEX_MAGIC or (length, crc) != (size, head.header_crc) or frames.checksum(body) != body_crc:
+        return None
+    return np.frombuffer(body, INDEX)

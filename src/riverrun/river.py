@@ -1,0 +1,180 @@
+"""A river: one deployment — where its log, views and checkpoints live.
+
+    with River("./river") as river:
+        orders = river.topic("orders", "user string, amount double, at timestamp", key="user", time="at")
+        orders.append({"user": "ada", "amount": 9.5, "at": datetime.now(UTC)})
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+from typing import Any, Self
+
+from riverrun.durations import Duration, seconds
+from riverrun.errors import Closed, Corrupt, Invalid, NewerFormat, NotFound, Unavailable
+from riverrun.log.catalogue import Catalogue
+from riverrun.log.consumer import Consumer
+from riverrun.log.coordination import Coordination
+from riverrun.log.groups import Groups
+from riverrun.log.spec import UNSET, TopicSpec
+from riverrun.log.topic import Start, Topic
+from riverrun.settings import Settings, places
+
+_FORMAT = 1
+DEFAULT = "./river"
+
+
+class River:
+    """Opens topics and closes everything it opened. An absent or empty directory becomes a new river."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings.load()
+        self.path = os.path.abspath(path or places().get("river", DEFAULT))
+        self._topics: dict[str, Topic] = {}
+        self._closed = False
+        self._coordination = _open_directory(self.path)
+        self._catalogue = Catalogue(f"{self.path}/topics", self.settings, self._coordination)
+
+    @classmethod
+    def from_config(cls, file: str | os.PathLike[str] = "riverrun.toml") -> Self:
+        """A river as a settings file says; RIVERRUN_* of the environment wins."""
+        where = places(file)
+        return cls(where.get("river"), settings=Settings.load(file))
+
+    def __repr__(self) -> str:
+        return f"River({self.path!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every topic that was opened here; a second close does nothing."""
+        if not self._closed:
+            self._closed = True
+            for topic in self._topics.values():
+                topic.close()
+            self._coordination.close()
+
+    def topic(
+        self,
+        name: str | TopicSpec,
+        schema: str | None = None,
+        *,
+        key: Any = UNSET,
+        time: Any = UNSET,
+        producers: Any = UNSET,
+        partitions: Any = UNSET,
+        retention: Any = UNSET,
+        retention_bytes: Any = UNSET,
+        compact: Any = UNSET,
+        fsync: Any = UNSET,
+        compression: Any = UNSET,
+        archive: Any = UNSET,
+    ) -> Topic:
+        """Create or open a topic. What is left out is no mismatch; anything that contradicts the topic is an error.
+
+        Defaults of a new topic: partitions=4, retention="7 days" (None keeps for ever), compact=False, fsync="batch"
+        ("os", or an interval such as "200 ms"), no compression ("lz4"), no archive.
+        """
+        spec = name
+        if not isinstance(spec, TopicSpec):
+            spec = TopicSpec(
+                name=spec,
+                schema=UNSET if schema is None else schema,
+                key=key,
+                time=time,
+                producers=producers,
+                partitions=partitions,
+                retention=retention,
+                retention_bytes=retention_bytes,
+                compact=compact,
+                fsync=fsync,
+                compression=compression,
+                archive=archive,
+            )
+        elif schema is not None:
+            raise Invalid("a TopicSpec has its schema already", hint="Give the spec alone")
+        return self._open(spec)
+
+    def topics(self, pattern: str = "*") -> list[str]:
+        """Names of the topics, in order; `pattern` as in a shell."""
+        self._check_open()
+        return [name for name in self._catalogue.names() if fnmatch.fnmatchcase(name, pattern)]
+
+    def drop_topic(self, name: str) -> None:
+        """Remove a topic and all its rows."""
+        self._check_open()
+        opened = self._topics.pop(name, None)
+        if opened is not None:
+            opened.close()
+        self._catalogue.drop(name)
+
+    def consumer(
+        self, group: str, topics: str | list[str] = "*", start: Start = "committed", timeout: Duration | None = None
+    ) -> Consumer:
+        """Join a group that follows every topic matching the pattern (or the names), new ones too."""
+        patterns = [topics] if isinstance(topics, str) else list(topics)
+
+        def matching() -> dict[str, Topic]:
+            found = {name for pattern in patterns for name in self.topics(pattern)}
+            return {name: self._open(TopicSpec(name)) for name in sorted(found)}
+
+        return Consumer(self._coordination, group, matching, start=start, timeout=seconds(timeout))
+
+    @property
+    def groups(self) -> Groups:
+        """The consumer groups of this river."""
+        self._check_open()
+        return Groups(self._coordination, lambda name: self._open(TopicSpec(name)))
+
+    def lag(self, group: str) -> dict[str, Any]:
+        """How far a group is behind, in rows and in seconds, by topic and partition."""
+        return self.groups.lag(group)
+
+    def _open(self, spec: TopicSpec) -> Topic:
+        self._check_open()
+        opened = self._topics.get(spec.name)
+        if opened is not None:
+            spec.check_same(opened.spec)
+            if not isinstance(spec.schema, str) or spec.schema == opened.spec.schema:
+                return opened
+        topic = self._catalogue.open(spec)
+        self._topics[spec.name] = topic
+        return topic
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed(f"{self!r} is closed")
+
+
+def _open_directory(path: str) -> Coordination:
+    marker = f"{path}/river.json"
+    try:
+        if os.path.exists(marker):
+            _check_format(marker)
+            return Coordination(f"{path}/coordination.db")
+        if os.path.exists(path) and os.listdir(path):
+            raise NotFound(f"{path} is not a river", hint="Give the directory of a river, or an empty or absent one")
+        os.makedirs(path, exist_ok=True)
+        coordination = Coordination(f"{path}/coordination.db", create=True)
+        with open(marker + ".tmp", "w", encoding="utf-8") as file:
+            json.dump({"format": _FORMAT}, file)
+        os.rename(marker + ".tmp", marker)
+        return coordination
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be used as a river ({error.strerror})") from error
+
+
+def _check_format(marker: str) -> None:
+    try:
+        with open(marker, encoding="utf-8") as file:
+            found = int(json.load(file)["format"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"{marker} cannot be read ({error})", hint="Restore it from a copy") from None
+    if found > _FORMAT:
+        raise NewerFormat(f"{marker} was written by a newer Riverrun (format {found})", hint="Upgrade Riverrun")
