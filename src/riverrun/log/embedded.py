@@ -7,15 +7,14 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from riverrun import ddl
-from riverrun.durations import Duration, from_micros, seconds, to_micros
+from riverrun.durations import Duration, from_micros, micros, seconds, to_micros
 from riverrun.errors import Corrupt, NewerFormat, OutOfRange
 from riverrun.log import frame as frames
 from riverrun.log.board import Ends
@@ -25,7 +24,7 @@ from riverrun.log.frame import PROMISE, ROWS, Frame
 from riverrun.log.journal import Journal
 from riverrun.log.producers import Claim
 from riverrun.log.segments import Entry
-from riverrun.log.spec import TopicSpec, Unset, added_columns
+from riverrun.log.spec import TopicSpec, added_columns
 from riverrun.log.topic import Summary, Topic
 from riverrun.log.wake import Bell
 from riverrun.position import Position
@@ -44,8 +43,7 @@ def create(directory: str, spec: TopicSpec) -> None:
         assert isinstance(spec.partitions, int)
         Journal.create(fresh, spec.partitions)
         _write_durably(f"{fresh}/schema/1", spec.schema)
-        options = {key: value for key, value in asdict(spec).items() if key != "schema"}
-        _write_durably(f"{fresh}/topic.json", json.dumps({"format": _FORMAT, **options}, indent=1))
+        _write_durably(f"{fresh}/topic.json", json.dumps({"format": _FORMAT, **spec.options()}, indent=1))
         os.rename(fresh, directory)
         _sync_directory(parent)
     except OSError:
@@ -77,9 +75,9 @@ class EmbeddedTopic(Topic):
         super().__init__(spec, versions, settings, coordination)
         self.directory = directory
         self._version = max(versions)
-        assert not isinstance(spec.fsync, Unset | float)
         archive = f"{spec.archive}/{spec.name}" if isinstance(spec.archive, str) else None
-        self.journal = Journal(directory, self.partitions, spec.fsync, settings, archive)  # type: ignore[arg-type]
+        fsync = micros(spec.fsync) if isinstance(spec.fsync, timedelta) else str(spec.fsync)
+        self.journal = Journal(directory, self.partitions, fsync, settings, archive)
         # Batches without a key go round the partitions; where a process begins does not matter.
         self._turn = int.from_bytes(os.urandom(2), "little")
 
@@ -252,11 +250,7 @@ class EmbeddedTopic(Topic):
             "segments": len(entries),
             "appends": ends.commit,
             "received": from_micros(ends.received).isoformat() if ends.received else None,
-            "retention": self.spec.retention,
-            "retention_bytes": self.spec.retention_bytes,
-            "compact": self.spec.compact,
-            "fsync": self.spec.fsync,
-            "archive": self.spec.archive,
+            **{name: self.spec.options()[name] for name in ("retention", "retention_bytes", "compact", "fsync", "archive")},
             "recoveries": self.journal.board.recoveries,
         }
 

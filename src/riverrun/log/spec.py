@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import timedelta
 from enum import Enum
 from typing import Any
 
@@ -76,11 +77,11 @@ class TopicSpec:
         if not isinstance(self.key, Unset):
             put("key", names(self.key))
         if not isinstance(self.retention, Unset) and self.retention is not None:
-            put("retention", micros(self.retention))
+            put("retention", timedelta(microseconds=micros(self.retention)))
         if not isinstance(self.retention_bytes, Unset) and self.retention_bytes is not None:
             put("retention_bytes", byte_count(self.retention_bytes))
         if not isinstance(self.fsync, Unset) and self.fsync not in ("batch", "os"):
-            put("fsync", micros(self.fsync))
+            put("fsync", timedelta(microseconds=micros(self.fsync)))
         if not isinstance(self.partitions, Unset) and not (
             isinstance(self.partitions, int) and not isinstance(self.partitions, bool) and 1 <= self.partitions <= 1024
         ):
@@ -102,7 +103,7 @@ class TopicSpec:
             "producers": None,
             "partitions": 4,
             # The newest row of a key is wanted for ever; age must not remove it.
-            "retention": None if compact else micros("7 days"),
+            "retention": None if compact else timedelta(days=7),
             "retention_bytes": None,
             "compact": False,
             "fsync": "batch",
@@ -113,6 +114,11 @@ class TopicSpec:
         spec = replace(self, **left_out)
         spec.check_columns()
         return spec
+
+    def options(self) -> dict[str, Any]:
+        """Everything but the schema, as JSON can hold it; the constructor takes it back."""
+        plain = {name: value for name, value in asdict(self).items() if name != "schema"}
+        return {n: value.total_seconds() if isinstance(value, timedelta) else value for n, value in plain.items()}
 
     def check_columns(self) -> None:
         """Key, time and producers name columns of the right types."""
