@@ -84,15 +84,17 @@ class RowSchema:
         try:
             batch = pa.RecordBatch.from_pylist(rows, schema=schema)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            # Texts for times, dates and decimals: msgspec has read them, so take what it made of them.
-            plain = msgspec.to_builtins(checked, builtin_types=_TEMPORAL)
-            batch = self._by_column(plain, schema)
+            batch = self._by_column(rows, checked, schema)
         return batch.select([*self.names, *hidden]) if hidden else batch
 
-    def _by_column(self, rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    def _by_column(self, rows: Sequence[Any], checked: list[Any], schema: pa.Schema) -> pa.RecordBatch:
+        """The slow way, which finds the row and column at fault, and takes texts for times, dates and decimals."""
+        read = msgspec.to_builtins(checked, builtin_types=_TEMPORAL)
         arrays = []
         for field in schema:
-            values = [row.get(field.name) for row in rows]
+            # What msgspec made of a text; but numbers as they were, since it rounds a large int for a double silently.
+            source = rows if pa.types.is_primitive(field.type) and not pa.types.is_temporal(field.type) else read
+            values = [row.get(field.name) for row in source]
             try:
                 arrays.append(pa.array(values, field.type))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
