@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import uuid
 
 from riverrun.errors import Corrupt, NotFound, Unavailable, did_you_mean
 from riverrun.failpoints import failpoint
@@ -29,17 +28,16 @@ class Catalogue:
 
     def names(self) -> list[str]:
         with self._coordination.reading() as db:
-            return [name for (name,) in db.execute("select name from topics where state = 'there' order by name")]
+            return [name for (name,) in db.execute("select name from topics order by name")]
 
     def open(self, spec: TopicSpec) -> EmbeddedTopic:
         """Open the topic, make it if it is not there yet, and let its schema grow if the spec adds columns."""
         path = self._path(spec.name)
-        state = self._state(spec.name)
-        if state == "dropping":
-            self.drop(spec.name)
-            state = None
+        if os.path.exists(self._dropped(spec.name)):
+            self._finish_drop(spec.name)
+        registered = self._is_registered(spec.name)
         if not os.path.exists(f"{path}/topic.json"):
-            if state == "there":
+            if registered:
                 raise Corrupt(
                     f"topic {spec.name} is in the catalogue, but its files are missing from {path}",
                     hint=f"Restore them from a copy, or forget it: riverrun topic drop {spec.name}",
@@ -47,28 +45,37 @@ class Catalogue:
             if not isinstance(spec.schema, str):
                 raise NotFound(f"there is no topic {spec.name!r}", hint=did_you_mean(spec.name, self.names()))
             self._make(path, spec.resolved())
-        if state is None:
+        if not registered:
             self._register(spec.name)
         return self._opened(path, spec)
 
     def drop(self, name: str) -> None:
-        """Remove the topic, its rows, and what groups remember of it."""
-        check_name(name)
-        if self._state(name) is None:
-            raise NotFound(f"there is no topic {name!r}", hint=did_you_mean(name, self.names()))
-        with self._coordination.transaction() as db:
-            db.execute("update topics set state = 'dropping' where name = ?", (name,))
-        failpoint("drop.marked")
+        """Remove the topic, its rows, and what groups remember of it. Works on a full disk: files go first."""
         path = self._path(name)
+        if not self._is_registered(name):
+            raise NotFound(f"there is no topic {name!r}", hint=did_you_mean(name, self.names()))
         if os.path.exists(path):
-            aside = f"{self._directory}/.dropped-{name}-{uuid.uuid4().hex[:8]}"
-            os.rename(path, aside)
-            shutil.rmtree(aside, ignore_errors=True)
+            os.rename(path, self._dropped(name))
+        failpoint("drop.renamed")
+        self._finish_drop(name)
+
+    def _finish_drop(self, name: str) -> None:
+        dropped = self._dropped(name)
+        if os.path.exists(dropped):
+            for entry in os.scandir(dropped):
+                shutil.rmtree(entry) if entry.is_dir(follow_symlinks=False) else os.unlink(entry)
         failpoint("drop.removed")
         with self._coordination.transaction() as db:
             for table in ("owners", "offsets", "cursors", "messages", "dead_letters"):
                 db.execute(f"delete from {table} where topic = ?", (name,))
             db.execute("delete from topics where name = ?", (name,))
+        failpoint("drop.forgotten")
+        if os.path.exists(dropped):
+            os.rmdir(dropped)
+
+    def _dropped(self, name: str) -> str:
+        # The empty directory stays until the catalogue has forgotten the topic, as the sign that it was dropped, not lost.
+        return f"{self._directory}/.dropped-{name}"
 
     def _opened(self, path: str, spec: TopicSpec) -> EmbeddedTopic:
         try:
@@ -98,11 +105,10 @@ class Catalogue:
             raise Unavailable(f"topic {name}: {path} leads out of the river's directory")
         return path
 
-    def _state(self, name: str) -> str | None:
+    def _is_registered(self, name: str) -> bool:
         with self._coordination.reading() as db:
-            row = db.execute("select state from topics where name = ?", (name,)).fetchone()
-        return row[0] if row else None
+            return db.execute("select 1 from topics where name = ?", (name,)).fetchone() is not None
 
     def _register(self, name: str) -> None:
         with self._coordination.transaction() as db:
-            db.execute("insert or ignore into topics values (?, 'there')", (name,))
+            db.execute("insert or ignore into topics values (?)", (name,))

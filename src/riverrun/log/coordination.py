@@ -18,7 +18,7 @@ from riverrun.log.board import boot_id
 
 _VERSION = 1
 _TABLES = """
-create table topics (name text primary key, state text not null) without rowid;
+create table topics (name text primary key) without rowid;
 create table groups (
     name text primary key, generation integer not null
 ) without rowid;

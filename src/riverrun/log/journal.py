@@ -29,6 +29,7 @@ from riverrun.log.segment import Segment, Snapshot, list_segments, segment_path,
 from riverrun.log.segments import Segments
 from riverrun.settings import Settings
 
+_SYNC_PATIENCE = 0.25
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -104,21 +105,24 @@ class Journal:
     def sync(self, commit: int | None = None) -> None:
         """Return when everything up to `commit` is on disk. One process syncs for all that wait."""
         target = self.board.written().commit if commit is None else commit
+        impatient = time.monotonic() + _SYNC_PATIENCE
         while self.board.durable().commit < target:
             self._refuse_if_failed()
             if self._sync_threads.acquire(blocking=False):
                 try:
-                    if not try_lock(self._sync_fd):
-                        time.sleep(0.0001)
+                    # The lock only spares needless syncs. Its holder may have been stopped: then everybody syncs alone.
+                    if try_lock(self._sync_fd):
+                        try:
+                            self._sync_written()
+                        finally:
+                            fcntl.flock(self._sync_fd, fcntl.LOCK_UN)
                         continue
-                    try:
+                    if time.monotonic() > impatient:
                         self._sync_written()
-                    finally:
-                        fcntl.flock(self._sync_fd, fcntl.LOCK_UN)
+                        continue
                 finally:
                     self._sync_threads.release()
-            else:
-                time.sleep(0.00005)
+            time.sleep(0.00005)
 
     def wake(self) -> None:
         """Tell waiting readers; a store into the mapped board raises no event."""
@@ -374,7 +378,9 @@ class Journal:
                 f"topic {self.topic}: the disk refused to make an append durable ({error.strerror})",
                 hint=f"The topic accepts no writes. Check the disk, then run: riverrun topic repair {self.topic}",
             ) from error
-        self.board.publish_durable(written)
+        with self._section():
+            if self.board.durable().commit < written.commit:
+                self.board.publish_durable(written)
         self.wake()
 
     def _explain(self, error: OSError) -> RiverrunError:

@@ -70,6 +70,8 @@ def snapshot_frame(snapshot: Snapshot) -> Frame:
 class Segment:
     """Reading of one file. Safe to use while the file grows, and after it was replaced or removed."""
 
+    _fd = -1
+
     def __init__(self, directory: str, first_commit: int) -> None:
         self.path = segment_path(directory, first_commit)
         self.first_commit = first_commit

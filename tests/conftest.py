@@ -1,0 +1,68 @@
+"""Shared fixtures. Programs that are killed live in tests/programs and run as processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from riverrun import failpoints
+from riverrun.log.catalogue import Catalogue
+from riverrun.log.coordination import Coordination
+from riverrun.log.embedded import EmbeddedTopic
+from riverrun.log.spec import TopicSpec
+from riverrun.settings import Settings
+
+PROGRAMS = Path(__file__).parent / "programs"
+SCHEMA = "k string, n bigint, at timestamp"
+
+
+@pytest.fixture(autouse=True)
+def no_failpoint_is_left_armed() -> Iterator[None]:
+    yield
+    failpoints.arm("")
+
+
+@pytest.fixture
+def open_topic(tmp_path: Path) -> Iterator[Callable[..., EmbeddedTopic]]:
+    """open_topic(...) opens (or makes) a topic in the test's own directory; open it as often as you like."""
+    opened: list[EmbeddedTopic] = []
+    coordination = Coordination(f"{tmp_path}/coordination.db", create=True)
+
+    def make(name: str = "t", schema: str = SCHEMA, settings: Settings | None = None, **options: object) -> EmbeddedTopic:
+        options = {"key": "k", "time": "at", "fsync": "os", **options} if schema == SCHEMA else options
+        catalogue = Catalogue(f"{tmp_path}/topics", settings or Settings(), coordination)
+        topic = catalogue.open(TopicSpec(name, schema, **options))  # type: ignore[arg-type]
+        opened.append(topic)
+        return topic
+
+    yield make
+    for topic in opened:
+        topic.close()
+    coordination.close()
+
+
+@pytest.fixture
+def program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """program("append.py", *arguments, failpoints="append.written=kill") starts it; what still runs is killed at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(name: str, *arguments: object, failpoints: str = "") -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, str(PROGRAMS / name), *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "RIVERRUN_FAILPOINTS": failpoints},
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
