@@ -1,8 +1,8 @@
 """A river: one deployment — where its log, views and checkpoints live.
 
-    with River("./river") as river:
-        orders = river.topic("orders", "user string, amount double, at timestamp", key="user", time="at")
-        orders.append({"user": "ada", "amount": 9.5, "at": datetime.now(UTC)})
+with River("./river") as river:
+    orders = river.topic("orders", "user string, amount double, at timestamp", key="user", time="at")
+    orders.append({"user": "ada", "amount": 9.5, "at": datetime.now(UTC)})
 """
 
 from __future__ import annotations
@@ -124,7 +124,9 @@ class River:
             found = {name for pattern in patterns for name in self.topics(pattern)}
             return {name: self._open(TopicSpec(name)) for name in sorted(found)}
 
-        return Consumer(self._coordination, group, matching, start=start, timeout=seconds(timeout))
+        return Consumer(
+            self._coordination, group, matching, start=start, timeout=seconds(timeout), settings=self.settings
+        )
 
     @property
     def groups(self) -> Groups:
@@ -144,6 +146,7 @@ class River:
             if not isinstance(spec.schema, str) or spec.schema == opened.spec.schema:
                 return opened
         topic = self._catalogue.open(spec)
+        topic.opener = self._open
         self._topics[spec.name] = topic
         return topic
 

@@ -66,7 +66,7 @@ class Catalogue:
                 shutil.rmtree(entry) if entry.is_dir(follow_symlinks=False) else os.unlink(entry)
         failpoint("drop.removed")
         with self._coordination.transaction() as db:
-            for table in ("owners", "offsets", "cursors", "messages", "dead_letters"):
+            for table in ("owners", "starts", "offsets", "cursors", "messages"):
                 db.execute(f"delete from {table} where topic = ?", (name,))
             db.execute("delete from topics where name = ?", (name,))
         failpoint("drop.forgotten")
@@ -89,6 +89,7 @@ class Catalogue:
         if isinstance(spec.schema, str) and spec.schema != topic.spec.schema and topic.evolve(spec.schema):
             topic.close()
             topic = EmbeddedTopic(path, self._settings, self._coordination)
+        topic.opener = self.open
         return topic
 
     def _make(self, path: str, spec: TopicSpec) -> None:

@@ -10,11 +10,13 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
-from riverrun.errors import Busy, Corrupt, DiskFull, NewerFormat, RiverrunError, Unavailable
-from riverrun.log.board import boot_id
+from riverrun.errors import Busy, Closed, Corrupt, DiskFull, NewerFormat, RiverrunError, Unavailable
+from riverrun.log.wake import Bell
 
 _VERSION = 1
 _TABLES = """
@@ -23,12 +25,16 @@ create table groups (
     name text primary key, generation integer not null
 ) without rowid;
 create table members (
-    grp text not null, member text not null, boot text not null, seen integer not null, joined integer not null,
+    grp text not null, member text not null, process text not null, expires integer not null, joined integer not null,
     topics text not null, primary key (grp, member)
 ) without rowid;
 create table owners (
     grp text not null, topic text not null, partition integer not null,
     owner text, target text, epoch integer not null, primary key (grp, topic, partition)
+) without rowid;
+create table starts (
+    grp text not null, topic text not null, partition integer not null, offset integer not null,
+    primary key (grp, topic, partition)
 ) without rowid;
 create table offsets (
     grp text not null, topic text not null, partition integer not null, offset integer not null,
@@ -40,11 +46,46 @@ create table cursors (
 ) without rowid;
 create table messages (
     grp text not null, topic text not null, partition integer not null, offset integer not null,
-    attempt integer not null, lease text, boot text not null, expires integer not null, dead integer, reason text,
+    attempt integer not null, worker text, process text, expires integer not null, dead integer, reason text,
     primary key (grp, topic, partition, offset)
 ) without rowid;
-create table dead_letters (grp text not null, topic text not null, next integer not null, primary key (grp, topic)) without rowid;
+create index messages_due on messages (grp, topic, expires) where dead is null;
+create index messages_dead on messages (grp, topic, dead) where dead is not null;
+create table dead_letters (
+    grp text not null, topic text not null, next integer not null, primary key (grp, topic)
+) without rowid;
 """
+
+
+class Dependent(Protocol):
+    """Something that must let go of the database before it is closed."""
+
+    def leave(self) -> None: ...
+
+
+class Connection:
+    """A connection that closes itself when its thread ends."""
+
+    def __init__(self, path: str) -> None:
+        self.pid = os.getpid()
+        # Used by one thread at a time, but closed by whichever closes the river.
+        self.db = sqlite3.connect(
+            path, isolation_level=None, timeout=10, cached_statements=256, check_same_thread=False
+        )
+        self.db.execute("pragma synchronous = normal")
+
+    def close(self) -> None:
+        if self.pid == os.getpid():
+            self.db.close()
+        else:
+            _inherited.append(self.db)  # SQLite forbids to use, and even to close, a connection of the parent
+
+    def __del__(self) -> None:
+        if hasattr(self, "db"):
+            self.close()
+
+
+_inherited: list[sqlite3.Connection] = []
 
 
 class Coordination:
@@ -52,12 +93,15 @@ class Coordination:
 
     def __init__(self, path: str, create: bool = False) -> None:
         self.path = path
-        self.boot = f"{boot_id():x}"
+        self.dependents: weakref.WeakSet[Dependent] = weakref.WeakSet()
+        self._closed = False
         self._local = threading.local()
-        self._shared = path == ":memory:"
-        self._memory: sqlite3.Connection | None = None
+        self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._memory: Connection | None = None
+        self._in_memory = path == ":memory:"
         self._memory_lock = threading.RLock()
-        if not self._shared and not create and not os.path.exists(path):
+        self._bells: weakref.WeakSet[Bell] = weakref.WeakSet()
+        if not self._in_memory and not create and not os.path.exists(path):
             raise Corrupt(
                 f"{path} is missing", hint="It holds the offsets of all consumer groups; restore it from a copy"
             )
@@ -66,16 +110,14 @@ class Coordination:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """A write transaction: all of it or nothing, one at a time."""
-        with self._connection() as db:
+        with self.reading() as db:
+            db.execute("begin immediate")
             try:
-                db.execute("begin immediate")
                 yield db
                 db.execute("commit")
-            except BaseException as error:
+            except BaseException:
                 if db.in_transaction:
                     db.execute("rollback")
-                if isinstance(error, sqlite3.Error):
-                    raise self._explain(error) from error
                 raise
 
     @contextmanager
@@ -88,13 +130,33 @@ class Coordination:
                 raise self._explain(error) from error
 
     def close(self) -> None:
-        """Close this thread's connection; the others go with their threads."""
-        db = getattr(self._local, "db", None)
-        if db is not None and getattr(self._local, "pid", 0) == os.getpid():
-            db.close()
-        self._local = threading.local()
-        if self._memory is not None:
-            self._memory.close()
+        """Let members and workers leave their groups, then close every connection. A second close does nothing."""
+        if not self._closed:
+            for dependent in list(self.dependents):
+                dependent.leave()
+            self._closed = True
+            for connection in list(self._connections):
+                connection.close()
+
+    def attach(self, bell: Bell) -> None:
+        """Let the bell ring whenever the members of a group or their partitions change."""
+        if self._in_memory:
+            self._bells.add(bell)
+        else:
+            bell.watch(f"{self.path}-wake")
+
+    def ring(self) -> None:
+        """Make everybody look at their group again."""
+        if self._in_memory:
+            for bell in list(self._bells):
+                bell.ring()
+        else:
+            fd = self._wake_file()
+            os.pwrite(fd, b"\0", 0)
+            os.close(fd)
+
+    def _wake_file(self) -> int:
+        return os.open(f"{self.path}-wake", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     @staticmethod
     def now() -> int:
@@ -103,26 +165,31 @@ class Coordination:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        if self._shared:
+        if self._closed:
+            raise Closed(f"{self.path} is closed")
+        if self._in_memory:
             with self._memory_lock:
                 if self._memory is None:
-                    self._memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-                yield self._memory
+                    self._memory = self._connect()
+                yield self._memory.db
             return
         local = self._local
-        if getattr(local, "pid", 0) != os.getpid():
-            try:
-                local.db = sqlite3.connect(self.path, isolation_level=None, timeout=10, cached_statements=256)
-                local.db.execute("pragma synchronous = normal")
-            except sqlite3.Error as error:
-                raise self._explain(error) from error
-            local.pid = os.getpid()
-        yield local.db
+        if not hasattr(local, "connection") or local.connection.pid != os.getpid():
+            local.connection = self._connect()
+        yield local.connection.db
+
+    def _connect(self) -> Connection:
+        try:
+            connection = Connection(self.path)
+        except sqlite3.Error as error:
+            raise self._explain(error) from error
+        self._connections.add(connection)
+        return connection
 
     def _prepare(self) -> None:
         with self.reading() as db:
             (version,) = db.execute("pragma user_version").fetchone()
-            if version == 0 and not self._shared:
+            if version == 0 and not self._in_memory:
                 db.execute("pragma journal_mode = wal")
         if version > _VERSION:
             raise NewerFormat(f"{self.path} was written by a newer Riverrun", hint="Upgrade Riverrun")
@@ -132,6 +199,8 @@ class Coordination:
                     for statement in filter(str.strip, _TABLES.split(";")):
                         db.execute(statement)
                     db.execute(f"pragma user_version = {_VERSION}")
+        if not self._in_memory:
+            os.close(self._wake_file())
 
     def _explain(self, error: sqlite3.Error) -> RiverrunError:
         text = str(error)

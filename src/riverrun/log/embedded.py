@@ -186,8 +186,15 @@ class EmbeddedTopic(Topic):
 
         if more():
             return True
-        with Bell([f"{self.directory}/wake"]) as bell:
+        with Bell() as bell:
+            self.attach(bell)
             return bell.wait_until(more, seconds(timeout))
+
+    def attach(self, bell: Bell) -> None:
+        bell.watch(f"{self.directory}/wake")
+
+    def ring(self) -> None:
+        self.journal.wake()
 
     def _indexed(self, start: Mapping[int, int], end: Mapping[int, int]) -> Iterator[tuple[Any, np.ndarray]]:
         """Every segment that has some of the range, with the index rows of the frames in it."""

@@ -8,8 +8,9 @@ A backend promises:
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from riverrun.log.partitioner import partition_of
 from riverrun.log.producers import Claim, claim_of
 from riverrun.log.rows import RowSchema
 from riverrun.log.spec import TopicSpec
+from riverrun.log.wake import Bell
 from riverrun.position import Position
 
 if TYPE_CHECKING:
@@ -61,6 +63,10 @@ class Topic(ABC):
         self.coordination = coordination
         self._row_schema = RowSchema(spec, settings.max_record_bytes)
         self._arrow = {version: ddl.arrow_schema(ddl.parse(text)) for version, text in schemas.items()}
+
+        # How to reach another topic of the same log, such as the one for dead letters; set by whoever opens topics.
+        self.opener: Callable[[TopicSpec], Topic] | None = None
+        self._bells: weakref.WeakSet[Bell] = weakref.WeakSet()
 
     def __repr__(self) -> str:
         return f"<topic {self.name}: {self.spec.schema}>"
@@ -128,6 +134,17 @@ class Topic(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go; a second close does nothing."""
+
+    # What a backend may do in its own way.
+
+    def attach(self, bell: Bell) -> None:
+        """Let the bell ring whenever rows arrive, or somebody calls `ring`, until it is closed."""
+        self._bells.add(bell)
+
+    def ring(self) -> None:
+        """Make everybody who waits for this topic look again."""
+        for bell in list(self._bells):
+            bell.ring()
 
     # What people call.
 
@@ -197,7 +214,14 @@ class Topic(ABC):
         """Join a group and iterate over record batches; see `riverrun.log.consumer`."""
         from riverrun.log.consumer import Consumer
 
-        return Consumer(self.coordination, group, lambda: {self.name: self}, start=start, timeout=seconds(timeout))
+        return Consumer(
+            self.coordination,
+            group,
+            lambda: {self.name: self},
+            start=start,
+            timeout=seconds(timeout),
+            settings=self.settings,
+        )
 
     def queue(self, group: str, lease: Duration = "30 s", attempts: int = 5) -> Queue:
         """Take messages one by one, each acknowledged by itself; see `riverrun.log.queue`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 _POLL = 0.005
@@ -56,10 +56,17 @@ class Watcher:
 class Bell:
     """Rings when one of the files is written to. A context manager, so that watches do not pile up."""
 
-    def __init__(self, paths: list[str]) -> None:
+    def __init__(self, paths: Iterable[str] = ()) -> None:
         self._event = threading.Event()
         self._watcher = _watcher()
-        self._watches = [self._watcher.add(path, self._event) for path in paths] if self._watcher else []
+        self._watches: list[int] = []
+        for path in paths:
+            self.watch(path)
+
+    def watch(self, path: str) -> None:
+        """Ring for this file too."""
+        if self._watcher:
+            self._watches.append(self._watcher.add(path, self._event))
 
     def __enter__(self) -> Bell:
         return self
@@ -77,19 +84,27 @@ class Bell:
         """Wake the waiting one from this process, as when it is closed."""
         self._event.set()
 
+    def clear(self) -> None:
+        """Forget earlier rings. Look at what there is after this and before `wait`, and nothing is missed."""
+        self._event.clear()
+
+    def wait(self, timeout: float | None) -> None:
+        """Return when it rings, when the time is up, or for no reason at all: look again."""
+        if self._watcher is None:
+            timeout = _POLL if timeout is None else min(timeout, _POLL)
+        self._event.wait(timeout)
+
     def wait_until(self, happened: Callable[[], bool], timeout: float | None) -> bool:
         """Return True as soon as `happened()`, False when the time is up."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            self._event.clear()
+            self.clear()
             if happened():
                 return True
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
-            if self._watcher is None:
-                left = _POLL if left is None else min(left, _POLL)
-            self._event.wait(left)
+            self.wait(left)
 
 
 _made: tuple[int, Watcher | None] | None = None

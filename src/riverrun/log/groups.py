@@ -1,0 +1,222 @@
+"""The consumer groups of a river as one sees them from outside: who is in them, how far they are, and moving them.
+
+A group that takes a topic as a queue is one too: its offset is the first message that is not yet dealt with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from sqlite3 import Connection
+from typing import Any, NamedTuple
+
+from riverrun.errors import Busy, NotFound, did_you_mean
+from riverrun.log import process
+from riverrun.log.coordination import Coordination
+from riverrun.log.rebalance import live_members, raise_generation
+from riverrun.log.spec import check_name
+from riverrun.log.topic import Start, Topic
+
+_TABLES = ("members", "owners", "starts", "offsets", "cursors", "messages")
+
+
+class Progress(NamedTuple):
+    """How far a group is in a topic, as the database has it."""
+
+    offsets: dict[int, int]  # by partition; what is left out was never committed
+    unfinished: dict[int, int]  # of a queue: messages handed out once and not done, by partition
+    next: dict[int, int]  # of a queue: first message never handed out
+
+
+class Groups:
+    """All groups of one coordination database."""
+
+    def __init__(self, coordination: Coordination, open_topic: Callable[[str], Topic]) -> None:
+        self._coordination = coordination
+        self._open = open_topic
+
+    def list(self) -> list[dict[str, Any]]:
+        """Every group with its kind ("consumer" or "queue"), topics, and number of live members; in order of names."""
+        with self._coordination.reading() as db:
+            names = [name for (name,) in db.execute("select name from groups order by name").fetchall()]
+            return [
+                {
+                    "group": name,
+                    "kind": _kind(db, name),
+                    "topics": _topics(db, name),
+                    "members": len(live_members(db, name, self._coordination.now())),
+                }
+                for name in names
+            ]
+
+    def describe(self, group: str) -> dict[str, Any]:
+        """The group, its members with their partitions, and its lag."""
+        lag = self.lag(group)
+        now = self._coordination.now()
+        with self._coordination.reading() as db:
+            (generation,) = db.execute("select generation from groups where name = ?", (group,)).fetchone()
+            live = live_members(db, group, now)
+            owned: dict[str, dict[str, list[int]]] = {}
+            for topic, partition, owner in db.execute(
+                "select topic, partition, owner from owners where grp = ? and owner is not null", (group,)
+            ):
+                owned.setdefault(owner, {}).setdefault(topic, []).append(partition)
+            found = db.execute("select member, process, joined from members where grp = ? order by joined", (group,))
+            members = [
+                {
+                    "member": member,
+                    "process": process.pid_of(name),
+                    "seconds": (now - joined) / 1e6,
+                    "topics": sorted(live[member]),
+                    "partitions": owned.get(member, {}),
+                }
+                for member, name, joined in found
+                if member in live
+            ]
+            kind = _kind(db, group)
+        return {**lag, "kind": kind, "generation": generation, "members": members}
+
+    def lag(self, group: str) -> dict[str, Any]:
+        """How far the group is behind, in rows and in seconds since the oldest of them was received.
+
+        Rows are counted by offsets. `lost` are those that retention removed before the group had read them. Of a queue
+        the rows are the messages not yet done, of which `unfinished` were handed out already.
+        """
+        with self._coordination.reading() as db:
+            self._check_known(db, group)
+            progress = {topic: _progress(db, group, topic) for topic in _topics(db, group)}
+        topics = {}
+        for name, found in progress.items():
+            try:
+                topics[name] = _topic_lag(self._open(name), found)
+            except NotFound:
+                continue  # dropped meanwhile
+        return {"group": group, **_total(topics.values()), "topics": topics}
+
+    def reset(self, group: str, topic: str, to: Start = None, force: bool = False) -> dict[int, int]:
+        """Let the group go on at `to` (a position, a time, "earliest" or "latest"; the earliest row if left out).
+
+        Refused while members are alive. With `force` they are moved too, and their pending commits are refused. Gives
+        the new offsets.
+        """
+        check_name(group, "group")
+        opened = self._open(topic)
+        offsets = dict(opened.offsets(to, opened.earliest))
+        opened.check_range(offsets, opened.earliest[topic], opened.latest[topic])
+        with self._coordination.transaction() as db:
+            if not force:
+                self._check_unused(db, group, topic)
+            generation = raise_generation(db, group)
+            where, place = "where grp = ? and topic = ?", (group, topic)
+            is_queue = db.execute(f"select 1 from cursors {where}", place).fetchone() is not None
+            db.execute(f"delete from starts {where}", place)
+            db.execute(f"delete from messages {where}", place)
+            if is_queue:
+                rows = [(group, topic, partition, offset) for partition, offset in offsets.items()]
+                db.executemany("insert or replace into cursors values (?, ?, ?, ?)", rows)
+            else:
+                now = time.time_ns() // 1000
+                db.executemany(
+                    "insert or replace into offsets values (?, ?, ?, ?, ?)",
+                    [(group, topic, partition, offset, now) for partition, offset in offsets.items()],
+                )
+                # As if every partition had changed hands: its reader begins again, its pending commit is refused.
+                db.execute(f"update owners set epoch = ? {where}", (generation, *place))
+        self._coordination.ring()
+        opened.ring()
+        return offsets
+
+    def drop(self, group: str) -> None:
+        """Forget the group and how far it was. Refused while members are alive."""
+        with self._coordination.transaction() as db:
+            self._check_known(db, group)
+            self._check_unused(db, group, None)
+            for table in _TABLES:
+                db.execute(f"delete from {table} where grp = ?", (group,))
+            db.execute("delete from groups where name = ?", (group,))
+
+    def _check_known(self, db: Connection, group: str) -> None:
+        known = [name for (name,) in db.execute("select name from groups")]
+        if group not in known:
+            raise NotFound(f"there is no group {group!r}", hint=did_you_mean(group, known))
+
+    def _check_unused(self, db: Connection, group: str, topic: str | None) -> None:
+        now = self._coordination.now()
+        live = live_members(db, group, now)
+        found = db.execute("select member, process from members where grp = ?", (group,)).fetchall()
+        users = [
+            process.pid_of(name)
+            for member, name in found
+            if member in live and (topic is None or topic in live[member])
+        ]
+        workers = db.execute(
+            "select distinct process from messages where grp = ? and topic = coalesce(?, topic) and dead is null"
+            " and process is not null and expires > ?",
+            (group, topic, now),
+        )
+        users += [process.pid_of(name) for (name,) in workers if not process.is_gone(name)]
+        if users:
+            raise Busy(
+                f"group {group} is in use by process {', '.join(map(str, sorted(set(users))))}",
+                hint="Stop its consumers first, or force it",
+            )
+
+
+def _kind(db: Connection, group: str) -> str:
+    return "queue" if db.execute("select 1 from cursors where grp = ?", (group,)).fetchone() else "consumer"
+
+
+def _topics(db: Connection, group: str) -> list[str]:
+    tables = " union ".join(
+        f"select topic from {table} where grp = :group" for table in ("owners", "offsets", "cursors")
+    )
+    return [topic for (topic,) in db.execute(f"{tables} order by topic", {"group": group})]
+
+
+def _progress(db: Connection, group: str, topic: str) -> Progress:
+    where, place = "where grp = ? and topic = ?", (group, topic)
+    upcoming = dict(db.execute(f"select partition, next from cursors {where}", place).fetchall())
+    if not upcoming:
+        return Progress(dict(db.execute(f"select partition, offset from offsets {where}", place).fetchall()), {}, {})
+    low, unfinished = dict(upcoming), {}
+    for partition, first, count in db.execute(
+        f"select partition, min(offset), count(*) from messages {where} group by partition", place
+    ):
+        low[partition], unfinished[partition] = first, count
+    return Progress(low, unfinished, upcoming)
+
+
+def _topic_lag(topic: Topic, progress: Progress) -> dict[str, Any]:
+    earliest, latest = topic.earliest[topic.name], topic.latest[topic.name]
+    partitions: dict[int, dict[str, Any]] = {}
+    for p in range(topic.partitions):
+        committed = progress.offsets.get(p)
+        low = max(earliest[p], earliest[p] if committed is None else committed)
+        rows = max(0, latest[p] - low)
+        extra = {}
+        if progress.next:
+            extra["unfinished"] = progress.unfinished.get(p, 0)
+            rows = extra["unfinished"] + max(0, latest[p] - max(earliest[p], progress.next[p]))
+        partitions[p] = {
+            "committed": committed,
+            "latest": latest[p],
+            "rows": rows,
+            "seconds": _age(topic, p, low, latest[p]) if rows else 0.0,
+            "lost": 0 if committed is None else max(0, earliest[p] - committed),
+            **extra,
+        }
+    return {**_total(partitions.values()), "partitions": partitions}
+
+
+def _age(topic: Topic, partition: int, low: int, latest: int) -> float:
+    """Seconds since the first row in the range was received; its frame's header knows."""
+    first = next(iter(topic.summaries({partition: low}, {partition: latest})), None)
+    return max(0.0, time.time() - first.first_received / 1e6) if first else 0.0
+
+
+def _total(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    parts = list(parts)
+    return {
+        "rows": sum(part["rows"] for part in parts),
+        "seconds": max((part["seconds"] for part in parts), default=0.0),
+    }
