@@ -20,7 +20,7 @@ from riverrun.log import frame as frames
 from riverrun.log.board import Ends
 from riverrun.log.codec import encode_batch
 from riverrun.log.coordination import Coordination
-from riverrun.log.frame import PROMISE, ROWS, Frame
+from riverrun.log.frame import NO_SEQUENCE, PROMISE, ROWS, Frame
 from riverrun.log.journal import Journal
 from riverrun.log.producers import Claim
 from riverrun.log.segments import Entry
@@ -106,6 +106,13 @@ class EmbeddedTopic(Topic):
 
     def raise_fence(self, producer: str, fence: int) -> None:
         self.journal.raise_fence(Claim(producer, fence=fence))
+
+    def take_over(self, producer: str) -> Claim:
+        return self.journal.take_over(producer)
+
+    def last_sequence(self, producer: str) -> int | None:
+        last = self.journal.last_sequence(producer)
+        return None if last == NO_SEQUENCE else last
 
     def promise(self, partition: int, maxima: Mapping[str, int]) -> Position:
         mark = Frame(

@@ -21,10 +21,10 @@ from riverrun.failpoints import failpoint
 from riverrun.log import frame as frames
 from riverrun.log.board import Board, Ends
 from riverrun.log.durability import IntervalSync, sync_file, write_all
-from riverrun.log.frame import FENCE, NO_PRODUCER, Frame, Header, Stamp
+from riverrun.log.frame import FENCE, NO_PRODUCER, NO_SEQUENCE, Frame, Header, Stamp
 from riverrun.log.lock import Locked, try_lock
 from riverrun.log.producers import Claim, Producers
-from riverrun.log.recovery import recover
+from riverrun.log.recovery import recover, tail_is_good
 from riverrun.log.segment import Segment, Snapshot, list_segments, segment_path, snapshot_frame
 from riverrun.log.segments import Segments
 from riverrun.settings import Settings
@@ -81,18 +81,38 @@ class Journal:
                 result = self._commit(ends, batch, stamp).offsets
             else:
                 result, commit = repeated, ends.commit
+        self._settle(commit)
+        return result, commit
+
+    def _settle(self, commit: int) -> None:
+        """Outside the section: make the commit durable as the topic wants it, and tell readers."""
         if self.fsync == "batch":
             self.sync(commit)
-        elif repeated is None:
-            self.wake()
-            if self._syncer is not None:
-                self._syncer.start()
-        return result, commit
+            return
+        self.wake()
+        if self._syncer is not None:
+            self._syncer.start()
 
     def raise_fence(self, claim: Claim) -> None:
         """From now on, older fences of this producer are refused; no row is written."""
-        mark = Frame(partition=0, rows=0, body=b"", body_crc=frames.checksum(b""), kind=FENCE)
-        self.append([mark], claim)
+        self.append([_fence_mark()], claim)
+
+    def take_over(self, name: str) -> Claim:
+        """Raise the producer's fence by one and give it, with the last sequence. Two that do so at once get two fences."""
+        producer = frames.producer_id(name)
+        with self._section() as ends:
+            known = self._track(ends).known.get(producer)
+            claim = Claim(name, known.last_sequence, known.fence + 1) if known else Claim(name, fence=1)
+            commit = ends.commit + 1
+            self._commit(ends, [_fence_mark()], Stamp(commit, 1, producer, claim.fence))
+        self._settle(commit)
+        return claim
+
+    def last_sequence(self, name: str) -> int:
+        """The newest sequence of this producer, NO_SEQUENCE when it has none."""
+        with self._section() as ends:
+            known = self._track(ends).known.get(frames.producer_id(name))
+            return known.last_sequence if known else NO_SEQUENCE
 
     def ends(self) -> Ends:
         """How far readers may look."""
@@ -139,8 +159,7 @@ class Journal:
         with self._section() as ends:
             if self._opened(ends.segment).data_begin == ends.end:
                 return False
-            mark = Frame(partition=0, rows=0, body=b"", body_crc=frames.checksum(b""), kind=FENCE)
-            self._commit(ends, [mark], Stamp(ends.commit + 1, 1), roll=True)
+            self._commit(ends, [_fence_mark()], Stamp(ends.commit + 1, 1), roll=True)
         if self.fsync == "batch":
             self.sync()
         return True
@@ -203,10 +222,10 @@ class Journal:
 
     def _verify(self) -> None:
         """Believe the board only if it is of this boot and the last commit it names is there, undamaged."""
-        if self.board.is_current and self._tail_is_good(self.board.written()):
+        if self.board.is_current and tail_is_good(self.directory, self.board.written()):
             return
         with self._threads, Locked(self._lock_fd, self.board, self._settings.lock_timeout, self.topic):
-            if self.board.is_current and self._tail_is_good(self.board.written()):
+            if self.board.is_current and tail_is_good(self.directory, self.board.written()):
                 return
             if self.board.is_current and not os.path.exists(segment_path(self.directory, self.board.written().segment)):
                 raise Corrupt(
@@ -215,22 +234,6 @@ class Journal:
                 )
             self.board.reset(recover(self.directory, self._partitions))
             self.board.count_recovery()
-
-    def _tail_is_good(self, ends: Ends) -> bool:
-        try:
-            segment = Segment(self.directory, ends.segment)
-        except (FileNotFoundError, Corrupt):
-            return False
-        if segment.size < ends.end:
-            return False
-        size = ends.end - ends.begin
-        data = segment.bytes_at(ends.begin, size)
-        checked = 0
-        for at, header in frames.scan(data):
-            if not frames.body_is_good(data, at, header):
-                return False
-            checked = at + header.frame_bytes
-        return checked == size
 
     # -- the append section
 
@@ -392,6 +395,10 @@ class Journal:
         if error.errno in _READ_ONLY:
             return Unavailable(f"topic {self.topic}: {self.directory} cannot be written ({error.strerror})")
         return Unavailable(f"topic {self.topic}: the append failed ({error.strerror or error}); nothing was written")
+
+
+def _fence_mark() -> Frame:
+    return Frame(partition=0, rows=0, body=b"", body_crc=frames.checksum(b""), kind=FENCE)
 
 
 _journals: weakref.WeakSet[Journal] = weakref.WeakSet()

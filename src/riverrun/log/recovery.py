@@ -13,7 +13,7 @@ from riverrun.errors import Corrupt
 from riverrun.log import frame as frames
 from riverrun.log.board import Ends
 from riverrun.log.frame import MAGIC, NO_PRODUCER, SNAPSHOT, Header
-from riverrun.log.segment import Snapshot, list_segments, read_index, segment_path
+from riverrun.log.segment import Segment, Snapshot, list_segments, read_index, segment_path
 
 log = logging.getLogger("riverrun.log")
 
@@ -42,6 +42,24 @@ def recover(directory: str, partitions: int) -> Ends:
         log.warning("%s: cut %d bytes of an unfinished append", path, scan.size - scan.ends.end)
         os.truncate(path, scan.ends.end)
     return scan.ends
+
+
+def tail_is_good(directory: str, ends: Ends) -> bool:
+    """Whether the last commit is there and undamaged. What lies behind its end does not matter."""
+    try:
+        segment = Segment(directory, ends.segment)
+    except (FileNotFoundError, Corrupt):
+        return False
+    size = ends.end - ends.begin
+    if segment.size < ends.end:
+        return False
+    data = segment.bytes_at(ends.begin, size)
+    checked = 0
+    for at, header in frames.scan(data):
+        if not frames.body_is_good(data, at, header):
+            return False
+        checked = at + header.frame_bytes
+    return checked == size
 
 
 def _check_older(path: str, partitions: int) -> None:

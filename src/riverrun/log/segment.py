@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from riverrun.errors import Corrupt, NewerFormat
 from riverrun.log import frame as frames
-from riverrun.log.frame import HEADER_BYTES, INDEX, SNAPSHOT, Frame, Header
+from riverrun.log.frame import HEADER_BYTES, INDEX, NO_SEQUENCE, SNAPSHOT, Frame, Header
 
 SUFFIX = ".journal"
 _INDEX_HEAD = struct.Struct("<8sqII")
@@ -39,6 +39,10 @@ class Producer(msgspec.Struct, array_like=True):
     fence: int = 0
     received: int = 0
     recent: list[Recent] = []
+
+    @property
+    def last_sequence(self) -> int:
+        return self.recent[-1].sequence if self.recent else NO_SEQUENCE
 
 
 class Snapshot(msgspec.Struct):

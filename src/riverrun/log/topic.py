@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from riverrun import ddl
 from riverrun.durations import Duration, seconds, to_micros
 from riverrun.errors import Invalid, NotFound, OutOfRange, did_you_mean
 from riverrun.log.codec import HIDDEN, Decoder
+from riverrun.log.packing import Packing
 from riverrun.log.partitioner import partition_of
 from riverrun.log.producers import Claim, claim_of
 from riverrun.log.rows import RowSchema
@@ -96,6 +98,15 @@ class Topic(ABC):
     @abstractmethod
     def raise_fence(self, producer: str, fence: int) -> None:
         """From now on, appends of this producer with an older fence are refused."""
+
+    @abstractmethod
+    def take_over(self, producer: str) -> Claim:
+        """Raise this producer's fence, so that whoever held the name before is refused; gives the new fence, with the
+        last sequence that was appended (NO_SEQUENCE when there is none). No two callers get the same fence."""
+
+    @abstractmethod
+    def last_sequence(self, producer: str) -> int | None:
+        """The newest sequence that was appended under this name."""
 
     @abstractmethod
     def promise(self, partition: int, maxima: Mapping[str, int]) -> Position:
@@ -255,6 +266,15 @@ class Topic(ABC):
             raise Invalid(f"the position {str(Position(at))!r} says nothing about topic {self.name}")
         first = self.earliest[self.name]
         return {p: at[self.name].get(p, first[p]) for p in range(self.partitions)}
+
+    def check_row(self, row: Mapping[str, Any]) -> None:
+        """Refuse a row that `append` would refuse, without appending it."""
+        self.packing.pack(row)
+
+    @cached_property
+    def packing(self) -> Packing:
+        """Single rows as bytes, checked one by one and turned into a batch together."""
+        return Packing(self._row_schema)
 
     def check_range(self, start: Mapping[int, int], first: Mapping[int, int], last: Mapping[int, int]) -> None:
         """Refuse offsets that cannot be read, never jump silently."""
