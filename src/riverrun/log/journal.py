@@ -98,7 +98,7 @@ class Journal:
         self.append([_fence_mark()], claim)
 
     def take_over(self, name: str) -> Claim:
-        """Raise the producer's fence by one and give it, with the last sequence. Two that do so at once get two fences."""
+        """Raise the producer's fence by one and give it, with the last sequence; no two callers get the same."""
         producer = frames.producer_id(name)
         with self._section() as ends:
             known = self._track(ends).known.get(producer)

@@ -1,6 +1,6 @@
 """Rows as users give them → one Arrow batch of the topic's schema, or an error that names the row and the column.
 
-msgspec is strict where pyarrow is lenient (1.5 for a long, bytes for a string, an int for a timestamp, unknown columns),
+msgspec is strict where pyarrow is lenient (1.5 for a long, bytes for a string, an int for a timestamp, unknown column),
 and pyarrow where msgspec is (overflow, lone surrogates), so both look at every row.
 """
 
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -20,19 +21,18 @@ from riverrun import ddl
 from riverrun.errors import Invalid, RecordTooLarge, did_you_mean
 from riverrun.log.spec import TopicSpec
 
-_BOUNDS = {"tinyint": 8, "smallint": 16, "int": 32}
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_WHOLE = {"float": 24, "double": 53}  # bits of the largest whole number up to which every one has its own value
 _PYTHON: dict[str, Any] = {
     "string": str,
     "boolean": bool,
-    "bigint": int,
-    "float": float,
-    "double": float,
     "date": dt.date,
     "timestamp": dt.datetime,
-    "timestamp_ntz": dt.datetime,
+    "timestamp_ntz": Annotated[dt.datetime, msgspec.Meta(tz=False)],
     "binary": bytes,
 }
-_TEMPORAL = (dt.datetime, dt.date, decimal.Decimal, bytes)
+LARGEST_FLOAT = 3.4028235677973362e38  # what is above is rounded to infinity
+TEMPORAL = (dt.datetime, dt.date, decimal.Decimal, bytes)
 
 
 class RowSchema:
@@ -45,14 +45,17 @@ class RowSchema:
         self.names = [column.name for column in self.columns]
         self._topic = spec.name
         # A tombstone has its key only; `_time` belongs to topics without a time column of their own.
-        self._given = pa.schema([*self.arrow, pa.field("_deleted", pa.bool_())])
-        if spec.time is None:
-            self._given = self._given.append(pa.field("_time", pa.timestamp("us", "UTC")))
-        self._required = [*spec.key, *([spec.time] if isinstance(spec.time, str) else [])]
+        self.hidden = ddl.parse("_deleted boolean" + (", _time timestamp" if spec.time is None else ""))
+        self._given = pa.schema([*self.arrow, *ddl.arrow_schema(self.hidden)])
         self._key = tuple(spec.key)
-        self._not_null = [column.name for column in self.columns if not column.nullable]
-        self._limit = max_record_bytes
-        self._row = _struct([*self.columns, *_hidden(spec)])
+        times = [spec.time] if isinstance(spec.time, str) else []
+        not_null = [column.name for column in self.columns if not column.nullable]
+        self.required = list(dict.fromkeys([*spec.key, *times, *not_null]))
+        self.limit = max_record_bytes
+        self._floats = [field.name for field in self.arrow if pa.types.is_float32(field.type)]
+        self._binary = [field.name for field in self.arrow if pa.types.is_binary(field.type)]
+        self._nested_binary = any(pa.types.is_nested(f.type) and "binary" in str(f.type) for f in self.arrow)
+        self._row = row_struct([*self.columns, *self.hidden])
         self._rows = list[self._row]  # type: ignore[name-defined]
 
     def batch(self, rows: Any) -> pa.RecordBatch:
@@ -66,13 +69,6 @@ class RowSchema:
         self._check(batch)
         return batch
 
-    def check_row(self, row: Mapping[str, Any]) -> None:
-        """Refuse a row at once, before it waits in a buffer with others."""
-        try:
-            msgspec.convert(row, self._row)
-        except (msgspec.ValidationError, TypeError) as error:
-            raise self._explain(error, 0) from None
-
     def _from_dicts(self, rows: Sequence[Any]) -> pa.RecordBatch:
         try:
             checked = msgspec.convert(rows, self._rows)
@@ -82,19 +78,33 @@ class RowSchema:
         hidden = [n for n in self._given.names[len(self.names) :] if any(n in row for row in rows)]
         schema = self._given if hidden else self.arrow
         try:
+            if self._has_text_for_binary(rows):
+                raise TypeError  # pyarrow would take its letters for the bytes
             batch = pa.RecordBatch.from_pylist(rows, schema=schema)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            batch = self._by_column(rows, checked, schema)
+            batch = self._by_column(checked, schema)
+        self._check_floats(batch, rows)
         return batch.select([*self.names, *hidden]) if hidden else batch
 
-    def _by_column(self, rows: Sequence[Any], checked: list[Any], schema: pa.Schema) -> pa.RecordBatch:
+    def _has_text_for_binary(self, rows: Sequence[Any]) -> bool:
+        if self._nested_binary:
+            return True
+        return any(isinstance(row.get(name), str) for name in self._binary for row in rows)
+
+    def _check_floats(self, batch: pa.RecordBatch, rows: Sequence[Any]) -> None:
+        """pyarrow makes infinity of a number that is too large for a float."""
+        for name in self._floats:
+            if pc.any(pc.is_inf(batch.column(name))).as_py():
+                for i, row in enumerate(rows):
+                    if abs(row.get(name) or 0) > LARGEST_FLOAT and not math.isinf(row[name]):
+                        raise self._bad(i, name, f"{row[name]} is too large for a float")
+
+    def _by_column(self, checked: list[Any], schema: pa.Schema) -> pa.RecordBatch:
         """The slow way, which finds the row and column at fault, and takes texts for times, dates and decimals."""
-        read = msgspec.to_builtins(checked, builtin_types=_TEMPORAL)
+        read = msgspec.to_builtins(checked, builtin_types=TEMPORAL)
         arrays = []
         for field in schema:
-            # What msgspec made of a text; but numbers as they were, since it rounds a large int for a double silently.
-            source = rows if pa.types.is_primitive(field.type) and not pa.types.is_temporal(field.type) else read
-            values = [row.get(field.name) for row in source]
+            values = [row.get(field.name) for row in read]
             try:
                 arrays.append(pa.array(values, field.type))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -126,14 +136,19 @@ class RowSchema:
         if not _lossless_kind(have, want):
             raise Invalid(f"topic {self._topic}: column {field.name!r} is {want}, not {have}")
         try:
-            return column.cast(want, safe=True)
+            cast = column.cast(want, safe=True)
+            if pa.types.is_float32(want) and pa.types.is_float64(have):
+                too_large = pc.index(pc.and_not(pc.is_inf(cast), pc.is_inf(column)), True).as_py()
+                if too_large >= 0:
+                    raise self._bad(too_large, field.name, f"{column[too_large]} is too large for a float")
+            return cast
         except pa.ArrowException as error:
             row = _first_uncastable(column, want)
             raise self._bad(row, field.name, str(error)) from None
 
     def _check(self, batch: pa.RecordBatch) -> None:
         deleted = batch.column("_deleted") if "_deleted" in batch.schema.names else None
-        for name in dict.fromkeys([*self._required, *self._not_null]):
+        for name in self.required:
             column = batch.column(name)
             if column.null_count == 0:
                 continue
@@ -144,16 +159,16 @@ class RowSchema:
             if row >= 0:
                 raise self._bad(row, name, "a value is required")
         # The whole batch is at least as large as any of its rows.
-        if batch.nbytes > self._limit:
+        if batch.nbytes > self.limit:
             self._check_sizes(batch)
 
     def _check_sizes(self, batch: pa.RecordBatch) -> None:
         sizes = row_sizes(batch)
         largest = pc.max(sizes).as_py() or 0
-        if largest > self._limit:
-            row = pc.index(pc.greater(sizes, self._limit), True).as_py()
+        if largest > self.limit:
+            row = pc.index(pc.greater(sizes, self.limit), True).as_py()
             raise RecordTooLarge(
-                f"topic {self._topic}, row {row}: a record of {largest} bytes is over the limit of {self._limit}",
+                f"topic {self._topic}, row {row}: a record of {largest} bytes is over the limit of {self.limit}",
                 hint="Raise the setting max_record_bytes, or store the large value elsewhere and send its address",
             )
 
@@ -167,15 +182,17 @@ class RowSchema:
 
     def _explain(self, error: Exception, row: int) -> Invalid:
         text = str(error)
-        unknown = re.search(r"contains unknown field `([^`]*)`", text)
+        place = re.search(r" - at (?:`key` in )?`(?:\$(?:\[(?:\.\.\.|\d+)\])?\.?)?([^`]*)`", text)
+        what, column = (text[: place.start()], place[1]) if place else (text, "")
+        unknown = re.search(r"contains unknown field `([^`]*)`", what)
         if unknown:
-            hint = did_you_mean(unknown[1], self.names)
-            return Invalid(f"topic {self._topic}, row {row}: there is no column {unknown[1]!r}", hint=hint)
-        place = re.search(r" - at `([^`]*)`", text)
-        what = text[: place.start()] if place else text
-        column = re.sub(r"^\$(\[(\.\.\.|\d+)\])?\.?", "", place[1]) if place else ""
+            name = f"{column}.{unknown[1]}" if column else unknown[1]
+            hint = None if column else did_you_mean(name, self.names)
+            return Invalid(f"topic {self._topic}, row {row}: there is no column {name!r}", hint=hint)
         if not column:
-            return Invalid(f"topic {self._topic}, row {row}: {_lower(what)}", hint="A row is a dict from column to value")
+            return Invalid(
+                f"topic {self._topic}, row {row}: {_lower(what)}", hint="A row is a dict from column to value"
+            )
         return self._bad(row, column, _lower(what))
 
     def _bad(self, row: int, column: str, why: str) -> Invalid:
@@ -216,33 +233,35 @@ def row_sizes(batch: pa.RecordBatch) -> Any:
     return total if isinstance(total, pa.Array) else pa.array([total.as_py()] * batch.num_rows, pa.int64())
 
 
-def _struct(columns: Sequence[ddl.Column]) -> Any:
-    fields = [
-        (f"c{i}", _python_type(column.type) | msgspec.UnsetType | None, msgspec.UNSET) for i, column in enumerate(columns)
-    ]
+def row_struct(columns: Sequence[ddl.Column], required: Collection[str] = ()) -> Any:
+    """A msgspec type for rows with these columns, of which the required ones must have a value."""
+    fields: list[Any] = []
+    for i, column in enumerate(columns):
+        kind = python_type(column.type)
+        fields.append((f"c{i}", kind) if column.name in required else (f"c{i}", kind | None, None))
     rename = {f"c{i}": column.name for i, column in enumerate(columns)}
-    return msgspec.defstruct("Row", fields, forbid_unknown_fields=True, rename=rename)
+    return msgspec.defstruct("Row", fields, forbid_unknown_fields=True, kw_only=True, rename=rename)
 
 
-def _python_type(kind: ddl.Type) -> Any:
+def python_type(kind: ddl.Type) -> Any:
+    """What msgspec takes for a value of this type. Whole numbers for a double stay as they are, so none is rounded."""
     match kind:
         case ddl.Decimal():
             return decimal.Decimal
         case ddl.Array(element):
-            return list[_python_type(element) | None]  # type: ignore[misc]
+            return list[python_type(element) | None]  # type: ignore[misc]
         case ddl.Map(key, value):
-            return dict[_python_type(key), _python_type(value) | None]  # type: ignore[misc]
+            return dict[python_type(key), python_type(value) | None]  # type: ignore[misc]
         case ddl.Struct(fields):
-            return _struct(fields)
-        case ddl.Scalar(name) if name in _BOUNDS:
-            half = 1 << (_BOUNDS[name] - 1)
+            return row_struct(fields, required=[field.name for field in fields if not field.nullable])
+        case ddl.Scalar(name) if name in _BITS:
+            half = 1 << (_BITS[name] - 1)
             return Annotated[int, msgspec.Meta(ge=-half, le=half - 1)]
+        case ddl.Scalar(name) if name in _WHOLE:
+            most = 1 << _WHOLE[name]
+            return Annotated[int, msgspec.Meta(ge=-most, le=most)] | float
         case ddl.Scalar(name):
             return _PYTHON[name]
-
-
-def _hidden(spec: TopicSpec) -> list[ddl.Column]:
-    return ddl.parse("_deleted boolean" + (", _time timestamp" if spec.time is None else ""))
 
 
 def _as_table(rows: Any) -> pa.Table:
@@ -256,7 +275,8 @@ def _as_table(rows: Any) -> pa.Table:
     if module == "pandas":
         return pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(None)
     raise Invalid(
-        f"rows cannot be a {type(rows).__name__}", hint="Give a dict, a list of dicts, or an Arrow, Polars or pandas table"
+        f"rows cannot be a {type(rows).__name__}",
+        hint="Give a dict, a list of dicts, or an Arrow, Polars or pandas table",
     )
 
 
@@ -279,7 +299,8 @@ def _lossless_kind(have: pa.DataType, want: pa.DataType) -> bool:
         ((t.is_nested,), (t.is_nested,)),
     )
     return t.is_null(have) or any(
-        any(is_kind(want) for is_kind in wanted) and any(is_kind(have) for is_kind in given) for wanted, given in families
+        any(is_kind(want) for is_kind in wanted) and any(is_kind(have) for is_kind in given)
+        for wanted, given in families
     )
 
 
@@ -300,6 +321,8 @@ def _first_refused(values: list[Any], want: pa.DataType, error: Exception) -> tu
         try:
             pa.array([value], want)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as found:
+            if pa.types.is_decimal(want):
+                return i, f"{value} does not fit {want}"
             return i, _lower(str(found))
     return 0, _lower(str(error))
 
