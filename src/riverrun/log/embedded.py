@@ -94,8 +94,15 @@ class EmbeddedTopic(Topic):
             _sync_directory(f"{self.directory}/schema")
         return True
 
+    @property
+    def spill_directory(self) -> str:
+        return f"{self.directory}/spill"
+
     def close(self) -> None:
-        self.journal.close()
+        try:
+            self.close_producers()
+        finally:
+            self.journal.close()
 
     # Appending.
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -64,6 +65,7 @@ class Topic(ABC):
         self.settings = settings
         self.coordination = coordination
         self._row_schema = RowSchema(spec, settings.max_record_bytes)
+        self.producers_open: WeakSet[Producer] = WeakSet()
         self._arrow = {version: ddl.arrow_schema(ddl.parse(text)) for version, text in schemas.items()}
 
         # How to reach another topic of the same log, such as the one for dead letters; set by whoever opens topics.
@@ -142,9 +144,14 @@ class Topic(ABC):
     def enforce_retention(self) -> dict[str, int]:
         """Remove (or archive) what is older or more than the topic keeps. Gives what was removed."""
 
+    @property
+    @abstractmethod
+    def spill_directory(self) -> str:
+        """Where producers put rows that have no room in memory."""
+
     @abstractmethod
     def close(self) -> None:
-        """Let go; a second close does nothing."""
+        """Send what producers still hold, and let go; a second close does nothing."""
 
     # What a backend may do in its own way.
 
@@ -266,6 +273,13 @@ class Topic(ABC):
             raise Invalid(f"the position {str(Position(at))!r} says nothing about topic {self.name}")
         first = self.earliest[self.name]
         return {p: at[self.name].get(p, first[p]) for p in range(self.partitions)}
+
+    def close_producers(self) -> None:
+        """For `close`: what was sent is appended, or raised."""
+        from riverrun.log.producer import LAST_CALL
+
+        for producer in list(self.producers_open):
+            producer.close(LAST_CALL)
 
     def check_row(self, row: Mapping[str, Any]) -> None:
         """Refuse a row that `append` would refuse, without appending it."""
