@@ -1,0 +1,88 @@
+"""Ends of a flow, checked: what a view's key must contain, what a topic needs, what a message may name."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import TypeVar
+
+from riverrun.durations import Duration
+from riverrun.errors import Invalid, NotFound, did_you_mean
+from riverrun.flow import names
+from riverrun.flow.names import Names
+from riverrun.flow.nodes import ROW_ID, Alert, End, Node, Topic, View
+from riverrun.flow.place import caller
+from riverrun.flow.schema import Schema
+from riverrun.flow.spans import positive, span
+
+AnyEnd = TypeVar("AnyEnd", bound=End)
+
+
+def view(name: str, node: Node, key: Names | None, history: Duration | None, to: str | None) -> View:
+    """A view; the hidden parts of a table's key are always part of the view's."""
+    names.named("view", name)
+    if to is not None and (not isinstance(to, str) or ":" not in to):
+        raise Invalid(f"view {name!r}: to is an address, not {to!r}", hint='Write "redis://…", "search:…" or "delta:…"')
+    chosen = names.columns("key", key, node.schema)
+    _check_key(f"view {name!r}", node, chosen if key is not None else node.key)
+    hidden = [part for part in node.key if part.startswith("_")]
+    whole = node.key if node.is_table else (ROW_ID,)
+    kept = positive("history", history) if history is not None else None
+    full = tuple(dict.fromkeys([*chosen, *hidden])) if key is not None else whole
+    return View(name=name, node=node, place=caller(), key=full, history=kept, to=to)
+
+
+def topic(name: str, node: Node, key: Names | None) -> Topic:
+    """A derived topic; where rows change, its key says which row is meant."""
+    names.named("topic", name)
+    chosen = names.columns("key", key, node.schema)
+    if not chosen and (node.is_table or node.retracts):
+        what = "a table" if node.is_table else "a stream that corrects its results"
+        visible = [part for part in node.key if not part.startswith("_")]
+        hint = f"Write key={visible!r}" if visible else 'Write key="…"'
+        raise Invalid(f"topic {name!r} is of {what} and needs a key", hint=hint)
+    _check_key(f"topic {name!r}", node, chosen)
+    return Topic(name=name, node=node, place=caller(), key=chosen)
+
+
+def alert(name: str, node: Node, to: str | Sequence[str], message: str | None, every: Duration) -> Alert:
+    """An alert; every name in braces in its message is a column."""
+    names.named("alert", name)
+    addresses = (to,) if isinstance(to, str) else tuple(to)
+    if not addresses or not all(isinstance(one, str) and "://" in one for one in addresses):
+        raise Invalid(
+            f"alert {name!r}: to is one or more addresses, not {to!r}", hint='Write "mailto://…" or "json://…"'
+        )
+    if message is not None:
+        _check_message(f"alert {name!r}", message, node.schema)
+    return Alert(name=name, node=node, place=caller(), to=addresses, message=message, every=span("every", every))
+
+
+def added(known: dict[str, AnyEnd], end: AnyEnd) -> AnyEnd:
+    """Adds an end; its name must be new."""
+    if end.name in known:
+        where = known[end.name].place
+        raise Invalid(f"there is a {end.kind} {end.name!r} already, at {where}", hint="Give it another name")
+    known[end.name] = end
+    return end
+
+
+def _check_key(what: str, node: Node, key: Sequence[str]) -> None:
+    lacking = [part for part in node.key if part not in key and not part.startswith("_")]
+    if node.is_table and lacking:
+        raise Invalid(
+            f"{what}: key must contain the table's key, and lacks {', '.join(map(repr, lacking))}",
+            hint=f"Write key={[part for part in node.key if not part.startswith('_')]!r}, or leave it out",
+        )
+
+
+def _check_message(what: str, message: str, schema: Schema) -> None:
+    try:
+        fields = [field for _, field, _, _ in string.Formatter().parse(message) if field is not None]
+    except (ValueError, AttributeError, TypeError):
+        raise Invalid(
+            f"{what}: cannot read the message {message!r}", hint='Write "{user} did it"; {{ is a brace'
+        ) from None
+    for field in fields:
+        if field not in schema and not schema.open:
+            raise NotFound(f"{what}: there is no column {field!r} in {message!r}", hint=did_you_mean(field, schema))

@@ -1,0 +1,122 @@
+"""The nodes of one flow, each with its id, and the topics it reads and writes."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TypeVar
+
+from riverrun.errors import Invalid
+from riverrun.flow.nodes.node import Node, canonical
+from riverrun.flow.nodes.rows import Transform
+from riverrun.flow.nodes.sources import Source
+from riverrun.flow.place import Place
+from riverrun.flow.schema import Schema
+
+Kind = TypeVar("Kind", bound=Node)
+
+
+@dataclass(frozen=True, slots=True)
+class InputTopic:
+    """What a flow says about a topic it reads; None and () where it says nothing."""
+
+    name: str
+    schema: str
+    key: tuple[str, ...]
+    time: str | None
+    producers: str | None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTopic:
+    """A topic the flow writes; late rows of several nodes may share one."""
+
+    name: str
+    schema: Schema
+    late: bool
+    place: Place
+
+
+class Graph:
+    """Nodes in the order they were declared, so inputs come before what reads them. Equal nodes are one node."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.nodes: dict[str, Node] = {}
+        self.reads: dict[str, InputTopic] = {}
+        self.writes: dict[str, WrittenTopic] = {}
+
+    def add(self, node: Kind) -> Kind:
+        """The node with its id, or the equal one that is there already.
+
+        The id names which computation it is; nodes that differ only in how they do it are numbered.
+        """
+        if isinstance(node, Source):
+            base = f"{node.kind}-{node.topic}"
+        else:
+            base = f"{node.kind}-{hashlib.sha256(node.identity.encode()).hexdigest()[:10]}"
+        for number in count(1):
+            id = base if number == 1 else f"{base}-{number}"
+            known = self.nodes.get(id)
+            if known is None:
+                added = replace(node, id=id)
+                self.nodes[id] = added
+                return added
+            if isinstance(known, type(node)) and _same(known, node):
+                return known
+        raise AssertionError
+
+    def read(self, topic: InputTopic) -> None:
+        """Notes that the flow reads a topic; what it says must agree with what it said before."""
+        self._refuse_loop(topic.name, self.writes.get(topic.name))
+        known = self.reads.get(topic.name)
+        if not known:
+            self.reads[topic.name] = topic
+            return
+        if Schema.parse(known.schema) != Schema.parse(topic.schema):
+            raise Invalid(
+                f"topic {topic.name!r} has another schema at {known.place}: {known.schema}",
+                hint="Write it once, as rr.TopicSpec, or leave it out the second time",
+            )
+        for what in ("key", "time", "producers"):
+            before, now = getattr(known, what), getattr(topic, what)
+            if before and now and before != now:
+                raise Invalid(f"topic {topic.name!r} has another {what} at {known.place}: {before!r}, not {now!r}")
+        self.reads[topic.name] = replace(
+            known,
+            key=known.key or topic.key,
+            time=known.time or topic.time,
+            producers=known.producers or topic.producers,
+        )
+
+    def write(self, topic: WrittenTopic) -> None:
+        """Notes that the flow writes a topic."""
+        known = self.writes.get(topic.name)
+        self._refuse_loop(topic.name, topic if topic.name in self.reads else None)
+        if known and not (known.late and topic.late):
+            raise Invalid(f"topic {topic.name!r} is written at {known.place} already", hint="Give it another name")
+        if known and known.schema != topic.schema:
+            raise Invalid(
+                f"topic {topic.name!r} gets late rows with other columns at {known.place}: {known.schema}",
+                hint="Give each its own topic",
+            )
+        self.writes.setdefault(topic.name, topic)
+
+    def _refuse_loop(self, name: str, written: WrittenTopic | None) -> None:
+        if written:
+            raise Invalid(
+                f"flow {self.name!r} would read topic {name!r} that it writes itself",
+                hint="Use the node itself, or read the topic in another flow",
+            )
+
+
+def _same(known: Node, node: Node) -> bool:
+    if len(known.inputs) != len(node.inputs) or any(a is not b for a, b in zip(known.inputs, node.inputs, strict=True)):
+        return False
+    if isinstance(known, Transform) and isinstance(node, Transform) and known.function is not node.function:
+        return False
+    return canonical(tuple(known.settings(frozenset(known.schema)).items())) == canonical(
+        tuple(node.settings(frozenset(node.schema)).items())
+    )

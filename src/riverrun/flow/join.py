@@ -1,0 +1,86 @@
+"""What a join gives: the key columns once, then the other columns of both sides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from riverrun.ddl import Type
+from riverrun.errors import Invalid, NotFound
+from riverrun.flow.names import Names, pairs
+from riverrun.flow.nodes import Node, Output, Pair
+from riverrun.flow.schema import Schema, common, comparable, is_orderable
+
+_SUFFIX = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The checked `on` of a join, and its result's columns."""
+
+    on: tuple[Pair, ...]
+    outputs: tuple[Output, ...]
+
+
+def joined(
+    left: Schema,
+    right: Schema,
+    on: Names | Mapping[str, str],
+    suffix: str,
+    extra: tuple[tuple[str, Type | None], ...] = (),
+) -> Joined:
+    """Checks `on`, and names the result's columns; of names on both sides the right one gets `suffix`.
+
+    `extra` columns come last, on the right's side.
+    """
+    if not isinstance(suffix, str) or not _SUFFIX.fullmatch(suffix):
+        raise Invalid(f"suffix cannot be {suffix!r}", hint='Letters, digits and underscores: "_right"')
+    on_pairs = _pairs(left, right, on)
+    outputs = [Output(pair.left, "key", pair.left, pair.type) for pair in on_pairs]
+    mine = {pair.left for pair in on_pairs}
+    outputs += [Output(name, "left", name, known) for name, known in left.columns if name not in mine]
+    taken = {part.name.lower() for part in outputs}
+    theirs = {pair.right for pair in on_pairs}
+    for name, known in (*((name, known) for name, known in right.columns if name not in theirs), *extra):
+        chosen = name + suffix if name.lower() in taken else name
+        if chosen.lower() in taken:
+            raise Invalid(f"join: there are two columns {chosen!r}", hint="Choose another suffix=, or rename one side")
+        taken.add(chosen.lower())
+        outputs.append(Output(chosen, "right", name, known))
+    return Joined(on_pairs, tuple(outputs))
+
+
+def _pairs(left: Schema, right: Schema, on: Names | Mapping[str, str]) -> tuple[Pair, ...]:
+    made: list[Pair] = []
+    for mine, theirs in pairs(on):
+        one, other = _resolved("left", left, mine), _resolved("right", right, theirs)
+        if not comparable(left[one], right[other]):
+            raise Invalid(
+                f"on: {one!r} is {left[one]} and {other!r} is {right[other]}: they are never equal",
+                hint="Cast one side",
+            )
+        if not is_orderable(left[one]):
+            raise Invalid(f"on: {one!r} is {left[one]}, and maps cannot be compared")
+        if any(one == pair.left or other == pair.right for pair in made):
+            raise Invalid(f"on: column {one!r} is there twice")
+        made.append(Pair(one, other, common(left[one], right[other])))
+    if not made:
+        raise Invalid("on needs at least one column", hint='Write on="user" or on={"left_name": "right_name"}')
+    return tuple(made)
+
+
+def _resolved(side: str, schema: Schema, name: str) -> str:
+    try:
+        return schema.resolve(name)
+    except NotFound as error:
+        raise NotFound(f"on: {error.message} on the {side}", hint=error.hint) from None
+
+
+def refuse_partial_key(what: str, table: Node, on: tuple[Pair, ...]) -> None:
+    """A row of a stream finds one row of a table: by the table's key and nothing else."""
+    if {pair.right for pair in on} != set(table.key):
+        raise Invalid(
+            f"{what}: on must be the table's key, which is {', '.join(table.key) or 'empty'}",
+            hint="Make a table with that key, by group(…).agg(…) or latest(…)",
+        )

@@ -1,0 +1,77 @@
+"""Names people give: flows, views, topics, alerts, and the columns they make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from riverrun.errors import Invalid, NotFound, did_you_mean
+from riverrun.flow.schema import Schema, is_orderable
+
+Names = str | Sequence[str]
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+def named(kind: str, name: str) -> str:
+    """A name that can be part of a path and of an address."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", ".."):
+        raise Invalid(
+            f"{name!r} cannot be the name of a {kind}", hint="1 to 200 letters, digits, dots, dashes and underscores"
+        )
+    return name
+
+
+def made(name: str) -> str:
+    """The name of a column the user makes; what starts with an underscore is Riverrun's own."""
+    if not isinstance(name, str) or not name:
+        raise Invalid(f"a column name is a string, not {name!r}")
+    if name.startswith("_"):
+        raise Invalid(
+            f"the column name {name!r} is reserved: it starts with an underscore",
+            hint=f'Give it another name: "{name} as {name.strip("_") or "value"}"',
+        )
+    return name
+
+
+def columns(what: str, names: Names | None, schema: Schema) -> tuple[str, ...]:
+    """One name or several, as `schema` declares them; each must be there, once, and be comparable."""
+    if names is None:
+        return ()
+    given = [names] if isinstance(names, str) else list(names)
+    found: list[str] = []
+    for name in given:
+        try:
+            known = schema.resolve(name)
+        except NotFound as error:
+            raise NotFound(f"{what}: {error.message}", hint=error.hint) from None
+        if known in found:
+            raise Invalid(f"{what}: column {known!r} is there twice")
+        if not is_orderable(schema[known]):
+            raise Invalid(f"{what}: {known!r} is {schema[known]}, and maps cannot be compared")
+        found.append(known)
+    return tuple(found)
+
+
+def some(what: str, names: Names, schema: Schema) -> tuple[str, ...]:
+    """As `columns`, and at least one."""
+    found = columns(what, names, schema)
+    if not found:
+        raise Invalid(f"{what} needs at least one column", hint=did_you_mean("", schema))
+    return found
+
+
+def choice(what: str, value: str, known: Iterable[str]) -> str:
+    """One of a few words."""
+    words = list(known)
+    if value not in words:
+        hint = did_you_mean(value, words) if isinstance(value, str) else f"There are: {', '.join(words)}"
+        raise Invalid(f"{what} cannot be {value!r}", hint=hint)
+    return value
+
+
+def pairs(on: Names | Mapping[str, str]) -> list[tuple[str, str]]:
+    """The (left, right) names of a join's `on`."""
+    if isinstance(on, Mapping):
+        return list(on.items())
+    return [(name, name) for name in ([on] if isinstance(on, str) else on)]

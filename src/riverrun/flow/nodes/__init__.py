@@ -1,0 +1,48 @@
+"""The nodes of a flow, one class for each thing it can compute, and its ends."""
+
+from riverrun.flow.nodes.ends import Alert, End, Topic, View
+from riverrun.flow.nodes.joins import AsOf, Join, JoinStreams, JoinTables, Lookup, Output, Pair
+from riverrun.flow.nodes.keyed import Changes, Dedupe, Group, Latest, Top
+from riverrun.flow.nodes.node import BRANCH, ROW_ID, TIME, Node, Row
+from riverrun.flow.nodes.rows import Drop, Select, Transform, Union, Where, WithColumns
+from riverrun.flow.nodes.sources import RECEIVED, Clock, Source, StreamSource, TableSource
+from riverrun.flow.nodes.windowed import END, START, Versus, Window
+
+__all__ = [
+    "BRANCH",
+    "END",
+    "RECEIVED",
+    "ROW_ID",
+    "START",
+    "TIME",
+    "Alert",
+    "AsOf",
+    "Changes",
+    "Clock",
+    "Dedupe",
+    "Drop",
+    "End",
+    "Group",
+    "Join",
+    "JoinStreams",
+    "JoinTables",
+    "Latest",
+    "Lookup",
+    "Node",
+    "Output",
+    "Pair",
+    "Row",
+    "Select",
+    "Source",
+    "StreamSource",
+    "TableSource",
+    "Top",
+    "Topic",
+    "Transform",
+    "Union",
+    "Versus",
+    "View",
+    "Where",
+    "Window",
+    "WithColumns",
+]

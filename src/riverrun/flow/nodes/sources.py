@@ -1,0 +1,123 @@
+"""Where rows come from: a topic read as a stream, or as a table; and a stream's corrected clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from riverrun.flow.nodes.node import IDENTITY, TIME, Columns, Node, all_hidden
+from riverrun.flow.schema import Schema
+
+RECEIVED = "_received"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Source(Node):
+    """A topic. Durations are microseconds; `producers` is the column that names who wrote a row, None the partition."""
+
+    topic: str = field(metadata=IDENTITY)
+    columns: Schema
+    topic_key: tuple[str, ...] = ()
+    event_time: str = RECEIVED
+    lateness: int = 0
+    producers: str | None = None
+    idle: int | None = None
+    max_skew: int | None = None
+
+    @property
+    def schema(self) -> Schema:
+        return self.columns
+
+    @property
+    def time(self) -> str:
+        return TIME if self.event_time == RECEIVED else self.event_time
+
+    @property
+    def hidden(self) -> Columns:
+        return all_hidden()
+
+    @property
+    def label(self) -> str:
+        return self.topic
+
+    def needs(self, wanted: Columns) -> tuple[Columns, ...]:
+        return ()
+
+    def settings(self, wanted: Columns) -> dict[str, Any]:
+        # A column nobody reads may come and go without a rebuild.
+        read = tuple(part for part in self.columns.columns if part[0] in wanted or part[0] == self.event_time)
+        return {**super().settings(wanted), "columns": read}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StreamSource(Source):
+    """Every row of the topic, as it was appended."""
+
+    kind = "stream"
+
+    @property
+    def is_table(self) -> bool:
+        return False
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def retracts(self) -> bool:
+        return False
+
+    def settings(self, wanted: Columns) -> dict[str, Any]:
+        # The topic's key decides which partition a row is in, not what is computed.
+        return {name: value for name, value in super().settings(wanted).items() if name != "topic_key"}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableSource(Source):
+    """The last row of each key in log order; tombstones delete. Stateful: an update takes the old row back."""
+
+    kind = "table"
+    stateful = True
+
+    @property
+    def is_table(self) -> bool:
+        return True
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.topic_key
+
+    @property
+    def retracts(self) -> bool:
+        return True
+
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...]:
+        return (self.topic_key,)
+
+    def settings(self, wanted: Columns) -> dict[str, Any]:
+        return super().settings(frozenset(self.columns))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Clock(Node):
+    """Event time becomes occurred + (received − sent) of the same row; the offset per device is kept for the status."""
+
+    kind = "clock"
+    stateful = True
+
+    occurred: str = field(metadata=IDENTITY)
+    sent: str = field(metadata=IDENTITY)
+    by: tuple[str, ...] = field(metadata=IDENTITY)
+
+    @property
+    def time(self) -> str:
+        return TIME
+
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...]:
+        return (self.by,)
+
+    @property
+    def label(self) -> str:
+        return f"clock {self.occurred}, {self.sent} by {', '.join(self.by)}"

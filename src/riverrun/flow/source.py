@@ -1,0 +1,122 @@
+"""What a flow says about a topic it reads, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from riverrun import ddl
+from riverrun.durations import Duration
+from riverrun.errors import Invalid, NotFound
+from riverrun.flow import names
+from riverrun.flow.graph import Graph, InputTopic
+from riverrun.flow.names import Names
+from riverrun.flow.nodes import RECEIVED
+from riverrun.flow.place import caller
+from riverrun.flow.schema import TIMESTAMP, WRITTEN, Schema
+from riverrun.flow.spans import positive, span
+
+
+class TopicLike(Protocol):
+    """What describes a topic: `rr.TopicSpec`, or anything else with these attributes."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def schema(self) -> str: ...
+    @property
+    def key(self) -> Names | None: ...
+    @property
+    def time(self) -> str | None: ...
+    @property
+    def producers(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A declaration as it was written; None is what it leaves out."""
+
+    topic: str
+    schema: str | None
+    time: str | None
+    key: Names | None
+    producers: str | None
+
+
+def declared(
+    topic: str | TopicLike, schema: str | None, time: str | None, key: Names | None, producers: str | None
+) -> Said:
+    """The declaration; what the arguments leave out, a topic's description says."""
+    if isinstance(topic, str):
+        return Said(topic, schema, time, key, producers)
+    if not all(hasattr(topic, name) for name in ("name", "schema", "key", "time", "producers")):
+        raise Invalid(f"a topic is a name or an rr.TopicSpec, not {topic!r}")
+    if schema is not None and Schema.parse(schema) != Schema.parse(topic.schema):
+        raise Invalid(
+            f"topic {topic.name!r}: the schema is not that of its TopicSpec: {topic.schema}",
+            hint="Leave the schema out",
+        )
+    return Said(topic.name, topic.schema, time or topic.time, key or topic.key, producers or topic.producers)
+
+
+def source(
+    graph: Graph,
+    said: Said,
+    lateness: Duration,
+    idle: Duration | None,
+    max_skew: Duration | None,
+    keyed: bool = False,
+) -> dict[str, Any]:
+    """The fields of a source node, checked; notes in the graph that the topic is read. `keyed` sources need a key."""
+    topic = names.named("topic", said.topic)
+    before = graph.reads.get(topic)
+    text = said.schema if said.schema is not None or not before else before.schema
+    if text is None:
+        raise Invalid(
+            f"topic {topic!r} needs a schema", hint='Write "user string, at timestamp", or give an rr.TopicSpec'
+        )
+    columns = _columns(topic, text)
+    time = _time(said.time, columns)
+    key = names.columns("key", said.key, columns) or (before.key if before else ())
+    if keyed and not key:
+        raise Invalid(f"table {topic!r} needs a key", hint='Write key="…": the columns that name one row')
+    producers = next(iter(names.columns("producers", said.producers, columns)), None)
+    fields = {
+        "topic": topic,
+        "columns": columns,
+        "topic_key": key,
+        "event_time": time,
+        "lateness": span("lateness", lateness),
+        "producers": producers,
+        "idle": positive("idle", idle) if idle is not None else None,
+        "max_skew": positive("max_skew", max_skew) if max_skew is not None else None,
+    }
+    written = ddl.render(ddl.parse(text))
+    graph.read(InputTopic(topic, written, key, None if time == RECEIVED else time, producers, caller()))
+    return fields
+
+
+def _columns(topic: str, text: str) -> Schema:
+    try:
+        columns = Schema.parse(text)
+    except Invalid as error:
+        raise Invalid(f"topic {topic!r}: {error.message}", hint=error.hint) from None
+    for name in columns:
+        if name not in WRITTEN:
+            names.made(name)
+    return columns
+
+
+def _time(name: str | None, columns: Schema) -> str:
+    if name is None or name == RECEIVED:
+        return RECEIVED
+    try:
+        found = columns.resolve(name)
+    except NotFound as error:
+        raise NotFound(f"time: {error.message}", hint=error.hint) from None
+    if columns[found] != TIMESTAMP:
+        raise Invalid(
+            f"time: {found!r} is {columns[found]}, not timestamp",
+            hint='Declare it as timestamp, or use time="_received", the time a row came in',
+        )
+    return found

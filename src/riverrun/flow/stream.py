@@ -1,0 +1,170 @@
+"""Streams: rows that happened. They stay, unless a policy says that results are corrected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from riverrun.durations import Duration
+from riverrun.errors import Invalid
+from riverrun.flow import names
+from riverrun.flow.aggregates import Aggregate
+from riverrun.flow.graph import WrittenTopic
+from riverrun.flow.join import joined, refuse_partial_key
+from riverrun.flow.names import Names
+from riverrun.flow.nodes import END, START, AsOf, Clock, Dedupe, JoinStreams, Latest, Lookup, Source, Where, Window
+from riverrun.flow.place import caller, declaration
+from riverrun.flow.relation import Relation, known_columns, misplaced
+from riverrun.flow.schema import STRING, TIMESTAMP, Schema
+from riverrun.flow.spans import interval, positive
+from riverrun.flow.table import Table
+from riverrun.flow.windows import Correct, Drop, Hopping, Late, Session, Side, Sliding, Tumbling, WindowKind
+
+_OF_TABLES = ("versus", "changes")
+
+
+class Stream(Relation):
+    """A stream of a flow."""
+
+    @declaration
+    def clock(self, occurred: str, sent: str, by: Names) -> Stream:
+        """The stream with its event time corrected by each device's clock: occurred + (received − sent)."""
+        node = self.node
+        while isinstance(node, Where):
+            node = node.inputs[0]
+        if not isinstance(node, Source):
+            raise Invalid(
+                "clock comes first: it says what a source's event time is", hint="Use it right after flow.stream"
+            )
+        found = [self._timestamp(what, name) for what, name in (("occurred", occurred), ("sent", sent))]
+        devices = names.some("by", by, self.schema)
+        return Stream(self.graph, self._add(Clock, occurred=found[0], sent=found[1], by=devices))
+
+    @declaration
+    def dedupe(self, on: Names, within: Duration = "1 hour") -> Stream:
+        """The stream without repeats: of rows equal in `on` at most `within` apart, the first in log order."""
+        self._refuse_corrections("dedupe")
+        repeated = names.some("on", on, self.schema)
+        return Stream(self.graph, self._add(Dedupe, on=repeated, within=positive("within", within)))
+
+    @declaration
+    def window(
+        self, window: WindowKind, by: Names | None = None, late: Late | None = None, emit: str = "final"
+    ) -> Windowed:
+        """Windows of event time, to be followed by `.agg(…)`."""
+        if not isinstance(window, Tumbling | Hopping | Sliding | Session):
+            raise Invalid(f"not a window: {window!r}", hint='Write rr.tumbling("1 minute"), rr.session("5 minutes"), …')
+        policy = Drop() if late is None else late
+        if not isinstance(policy, Drop | Side | Correct):
+            raise Invalid(
+                f"not a late policy: {late!r}", hint='Write rr.drop(), rr.side("topic") or rr.correct("1 hour")'
+            )
+        names.choice("emit", emit, ("final", "update"))
+        return Windowed(self, window, names.columns("by", by, self.schema), policy, emit)
+
+    @declaration
+    def latest(self, key: Names) -> Table:
+        """The last row per key, by event time."""
+        self._refuse_corrections("latest")
+        return self._table(Latest, by=names.some("key", key, self.schema))
+
+    @declaration
+    def join(
+        self,
+        other: Stream | Table,
+        on: Names | Mapping[str, str],
+        within: Duration | tuple[Duration, Duration] | None = None,
+        how: str = "inner",
+        suffix: str = "_right",
+    ) -> Stream:
+        """With a stream: pairs whose times lie `within`. With a table: its newest version when a row is processed."""
+        self._check_other("join", other)
+        for node in (self.node, other.node):
+            known_columns("join", node)
+        if isinstance(other, Table):
+            return self._lookup(other, on, within, how, suffix)
+        if within is None:
+            raise Invalid(
+                "a join of two streams needs within", hint='Write within="1 hour" or within=("0 s", "1 hour")'
+            )
+        names.choice("how", how, ("inner", "left", "right", "full"))
+        lo, hi = interval("within", within)
+        made = joined(self.schema, other.schema, on, suffix)
+        fields = {"on": made.on, "how": how, "outputs": made.outputs, "lo": lo, "hi": hi}
+        return Stream(self.graph, self._add(JoinStreams, self.node, other.node, **fields))
+
+    def _lookup(self, table: Table, on: Names | Mapping[str, str], within: object, how: str, suffix: str) -> Stream:
+        if within is not None:
+            raise Invalid("a join with a table takes no within", hint="as_of finds the version valid at the row's time")
+        names.choice("how", how, ("inner", "left"))
+        made = joined(self.schema, table.schema, on, suffix)
+        refuse_partial_key("join", table.node, made.on)
+        return Stream(self.graph, self._add(Lookup, self.node, table.node, on=made.on, how=how, outputs=made.outputs))
+
+    @declaration
+    def as_of(
+        self,
+        table: Table,
+        on: Names | Mapping[str, str],
+        how: str = "inner",
+        late: Late | None = None,
+        suffix: str = "_right",
+    ) -> Stream:
+        """Each row with the table's version valid at the row's time, and that version's id as `_version`.
+
+        With rr.correct (the default, one hour) answers come at once and are corrected; with rr.drop they wait.
+        """
+        self._check_other("as_of", table)
+        if not isinstance(table, Table):
+            raise Invalid("as_of takes a table", hint="s.latest(key) makes a table of a stream")
+        policy = Correct(3_600_000_000) if late is None else late
+        if not isinstance(policy, Drop | Correct):
+            raise Invalid(f"as_of: late cannot be {policy}", hint='Write rr.correct("1 hour") or rr.drop()')
+        names.choice("how", how, ("inner", "left"))
+        for node in (self.node, table.node):
+            known_columns("as_of", node)
+        made = joined(self.schema, table.schema, on, suffix, extra=(("_version", STRING),))
+        refuse_partial_key("as_of", table.node, made.on)
+        fields = {"on": made.on, "how": how, "outputs": made.outputs, "late": policy}
+        return Stream(self.graph, self._add(AsOf, self.node, table.node, **fields))
+
+    def _timestamp(self, what: str, name: str) -> str:
+        (found,) = names.columns(what, name, self.schema)
+        if self.schema[found] not in (None, TIMESTAMP):
+            raise Invalid(f"{what}: {found!r} is {self.schema[found]}, not timestamp")
+        return found
+
+    def _refuse_corrections(self, what: str) -> None:
+        if self.node.retracts:
+            raise Invalid(
+                f"{what} works on rows that stay, and this stream corrects its results",
+                hint=f"Use {what} earlier, or late=rr.drop()",
+            )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise misplaced("stream", "table", name, _OF_TABLES, "group(…).agg(…) and latest(…) make a table of a stream")
+
+
+class Windowed:
+    """Windows, on their way to `.agg(…)`."""
+
+    def __init__(self, rows: Stream, window: WindowKind, by: tuple[str, ...], late: Late, emit: str) -> None:
+        self._rows = rows
+        self._window = window
+        self._by = by
+        self._late = late
+        self._emit = emit
+
+    @declaration
+    def agg(self, **aggregates: Aggregate) -> Table:
+        """One row per window: the columns `by`, `window_start`, `window_end`, then one per aggregate."""
+        rows = self._rows
+        for name in self._by:
+            if name.lower() in (START, END):
+                raise Invalid(f"by: {name!r} is a column of the window itself", hint="Rename it with select")
+        measures = rows._measures(aggregates, (*self._by, START, END))
+        if isinstance(self._late, Side):
+            columns = Schema((*rows.schema.columns, ("_watermark", TIMESTAMP)), rows.schema.open)
+            rows.graph.write(WrittenTopic(self._late.topic, columns, True, caller()))
+        fields = {"window": self._window, "by": self._by, "late": self._late, "emit": self._emit}
+        return rows._table(Window, measures=measures, **fields)
