@@ -5,6 +5,7 @@ An `Aggregate` is what the user writes; bound to a node's columns it is a `Measu
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
 
 from riverrun.ddl import Array, Column, Decimal, Struct, Type
@@ -12,7 +13,7 @@ from riverrun.durations import Duration
 from riverrun.errors import Invalid, NotFound
 from riverrun.flow.expressions import Expression, condition, expression
 from riverrun.flow.place import declaration
-from riverrun.flow.schema import BIGINT, DOUBLE, Schema, bounded, is_integral, is_numeric, is_orderable
+from riverrun.flow.schema import BIGINT, DOUBLE, Schema, is_integral, is_numeric, is_orderable
 from riverrun.flow.spans import positive
 
 _NUMERIC = ("sum", "avg", "stddev", "quantile", "approx_quantile")
@@ -82,7 +83,7 @@ def _result(kind: str, known: Type | None) -> Type | None:
         case "sum" if is_integral(known):
             return BIGINT
         case "sum" if isinstance(known, Decimal):
-            return bounded(known.precision + 10, known.scale)
+            return Decimal(builtins.min(38, known.precision + 10), known.scale)
         case "sum":
             return DOUBLE if known else None
         case "collect":

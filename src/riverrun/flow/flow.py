@@ -151,7 +151,7 @@ class Flow:
         return needed(self.nodes, self.ends)
 
     def fingerprint(self) -> dict[str, str]:
-        """For each stateful node, by id, a hash that changes if and only if it, or what is below, computes otherwise."""
+        """For each stateful node, by id, a hash that changes if and only if it or what is below computes otherwise."""
         return fingerprints(self.nodes)
 
     def to_json(self) -> dict[str, Any]:

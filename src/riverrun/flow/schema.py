@@ -120,7 +120,7 @@ def as_decimal(column_type: Type) -> Decimal | None:
 
 
 def bounded(precision: int, scale: int) -> Decimal:
-    """A decimal result type within Spark's 38 digits, giving up digits behind the point first."""
+    """The type of a decimal's arithmetic within Spark's 38 digits: digits behind the point go first, down to six."""
     if precision <= 38:
         return Decimal(precision, scale)
     return Decimal(38, max(38 - (precision - scale), min(scale, 6)))
@@ -142,7 +142,8 @@ def common(left: Type | None, right: Type | None) -> Type | None:
     one, other = as_decimal(left), as_decimal(right)
     assert one and other
     scale = max(one.scale, other.scale)
-    return bounded(max(one.precision - one.scale, other.precision - other.scale) + scale, scale)
+    precision = max(one.precision - one.scale, other.precision - other.scale) + scale
+    return Decimal(min(precision, 38), max(scale - max(precision - 38, 0), 0))
 
 
 def comparable(left: Type | None, right: Type | None) -> bool:

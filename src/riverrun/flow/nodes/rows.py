@@ -190,7 +190,7 @@ class Transform(Row):
 
 
 def code(function: Callable[[Any], Any]) -> str:
-    """A hash of the function's text, or of its bytecode where the text is not at hand, and of plain values it encloses."""
+    """A hash of the function's text, or of its bytecode where there is no text, and of plain values it encloses."""
     try:
         text = inspect.getsource(function)
     except (OSError, TypeError):
