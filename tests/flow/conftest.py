@@ -30,16 +30,16 @@ def users(flow: Flow) -> Table:
     return flow.table("users", USERS, key="user", time="updated_at")
 
 
-Refusal = Callable[[Callable[[], Any]], str]
+Refusal = Callable[..., str]
 
 
 @pytest.fixture
 def refusal() -> Refusal:
     """What a call is refused with, message and hint, without the place: that must be a line of the call itself."""
 
-    def refused(call: Callable[[], Any]) -> str:
+    def refused(call: Callable[..., Any], *args: Any) -> str:
         with pytest.raises((Invalid, NotFound)) as caught:
-            call()
+            call(*args)
         code = call.__code__
         file = code.co_filename.removeprefix(os.path.join(os.getcwd(), ""))
         place, _, message = str(caught.value).partition(": ")

@@ -11,7 +11,7 @@ import pytest
 from riverrun.flow import windows as rr
 
 MINUTE = 60_000_000
-Refusal = Callable[[Callable[[], Any]], str]
+Refusal = Callable[..., str]
 
 
 def test_windows() -> None:

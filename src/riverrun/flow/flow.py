@@ -158,6 +158,7 @@ class Flow:
         """The flow as a JSON document: nodes, edges, ends."""
         return document(self.name, self.nodes, self.ends)
 
+    @declaration
     def render(self, form: str = "mermaid") -> Any:
         """A picture as Mermaid text, or with "json" the same as data."""
         names.choice("form", form, ("mermaid", "json"))

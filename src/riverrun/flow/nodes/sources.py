@@ -44,8 +44,10 @@ class Source(Node):
         return ()
 
     def settings(self, wanted: Columns) -> dict[str, Any]:
-        # A column nobody reads may come and go without a rebuild.
-        read = tuple(part for part in self.columns.columns if part[0] in wanted or part[0] == self.event_time)
+        # A column nobody reads may come and go without a rebuild, and columns may change places.
+        read = tuple(
+            sorted((name, str(self.columns[name])) for name in self.columns if name in {*wanted, self.event_time})
+        )
         return {**super().settings(wanted), "columns": read}
 
 
