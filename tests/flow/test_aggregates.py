@@ -10,7 +10,7 @@ import pytest
 from riverrun.flow import Flow
 from riverrun.flow import aggregates as rr
 from riverrun.flow.nodes import Group, Window
-from riverrun.flow.windows import tumbling
+from riverrun.flow.windows import session, tumbling
 
 SCHEMA = (
     "g string, i int, l bigint, f float, d double, dec decimal(8,2), big decimal(38,10), s string, m map<string,int>"
@@ -103,10 +103,24 @@ def test_refused_when_written(call: Callable[[], Any], message: str, refusal: Re
         (rr.count(where="j > 0"), "x: there is no column 'j' in 'j > 0'"),
         (rr.sum("sum(i)"), "x: 'sum(i)' aggregates, and this is about one row"),
         (rr.sum("rand()"), "x: 'rand()' is not deterministic: rand"),
-        (rr.rate(), "x: rate needs a window. Use .window(…).agg(…)"),
+        (rr.rate(), "x: rate needs a window of fixed length. Use .window(…).agg(…)"),
         ("count", "x is not an aggregate: 'count'. Write rr.count()"),
     ],
 )
 def test_refused_when_bound(aggregate: rr.Aggregate, message: str, flow: Flow, refusal: Refusal) -> None:
     rows = flow.stream("t", SCHEMA)
     assert refusal(lambda: rows.group("g").agg(x=aggregate)).startswith(message)
+
+
+def test_a_session_has_no_rate(flow: Flow, refusal: Refusal) -> None:
+    windows = flow.stream("t", SCHEMA).window(session("1 s"))
+    assert refusal(lambda: windows.agg(r=rr.rate())).startswith(
+        "r: rate needs a window of fixed length, and sessions have none. Use rr.tumbling"
+    )
+
+
+def test_sketches_cannot_take_rows_back(flow: Flow, refusal: Refusal) -> None:
+    table = flow.table("t", SCHEMA, key="g")
+    assert refusal(lambda: table.group("s").agg(n=rr.approx_distinct("i"))) == (
+        "n: approx_distinct cannot take rows back, and rows here may change. Use rr.distinct"
+    )

@@ -77,6 +77,13 @@ def test_a_topic_spec_says_the_rest(flow: Flow) -> None:
     assert flow.topics()["orders"].schema == "user string NOT NULL, amount double, at timestamp"
 
 
+def test_what_a_topic_spec_leaves_out_is_no_mismatch(flow: Flow) -> None:
+    left_out: Any = object()
+    spec = Spec(schema=left_out, key=left_out, time=left_out, producers=left_out)
+    made = flow.stream(spec, "user string, at timestamp", key="user")
+    assert (source(made).event_time, source(made).topic_key) == ("_received", ("user",))
+
+
 def test_a_topic_is_written_down_once(flow: Flow) -> None:
     first = flow.stream("orders", "user string, at timestamp", time="at", lateness="1 s")
     again = flow.stream("orders", time="at", key="user", lateness="5 s")
@@ -121,6 +128,14 @@ ORDERS = "user string, amount double, at timestamp, text string"
         (lambda f: f.stream("orders", ORDERS, lateness="soon"), "lateness: not a duration: 'soon'"),
         (lambda f: f.stream("orders", ORDERS, idle=0), "idle must be longer than 0, not 0"),
         (lambda f: f.stream("orders", ORDERS, max_skew="0 s"), "max_skew must be longer than 0"),
+        (
+            lambda f: f.stream("o", ORDERS, key="amount"),
+            "key: 'amount' is double, which cannot be a topic's key. Cast it",
+        ),
+        (
+            lambda f: f.stream("o", ORDERS, producers="at"),
+            "producers: 'at' is timestamp, and a producer's name is text",
+        ),
         (lambda f: f.table("users", "user string"), "table 'users' needs a key. Write key="),
         (lambda f: f.table("users", "user string", key=[]), "table 'users' needs a key"),
         (
@@ -138,7 +153,7 @@ def test_sources_refused(call: Callable[..., Any], message: str, flow: Flow, ref
     ("call", "message"),
     [
         (lambda f: f.stream("orders", "user string"), "topic 'orders' has another schema at "),
-        (lambda f: f.table("orders", key="amount"), "topic 'orders' has another key at "),
+        (lambda f: f.table("orders", key="at"), "topic 'orders' has another key at "),
         (lambda f: f.stream("orders", time="sent"), "topic 'orders' has another time at "),
     ],
 )
@@ -198,10 +213,12 @@ def test_alerts(flow: Flow, orders: Stream) -> None:
             "topic 't' is of a stream that corrects its results and needs a key. Write key=",
         ),
         (lambda f, o, u: f.topic("t", u, key="city"), "topic 't': key must contain the table's key, and lacks 'user'"),
+        (lambda f, o, u: f.topic("t", o, key="amount"), "key: 'amount' is double, which cannot be a topic's key"),
         (lambda f, o, u: f.topic("orders", o), "flow 'shop' would read topic 'orders' that it writes itself"),
         (lambda f, o, u: f.topic("written", o), "topic 'written' is written at "),
         (lambda f, o, u: f.stream("written", "a int"), "flow 'shop' would read topic 'written' that it writes itself"),
         (lambda f, o, u: f.alert("a", o, to=[]), "alert 'a': to is one or more addresses, not []. Write "),
+        (lambda f, o, u: f.alert("a", o, to=None), "to is a name or a list of names, not None"),
         (lambda f, o, u: f.alert("a", o, to="me"), "alert 'a': to is one or more addresses, not 'me'"),
         (
             lambda f, o, u: f.alert("a", o, "mailto://x", "{usr} spent"),

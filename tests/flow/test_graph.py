@@ -106,8 +106,8 @@ def test_equal_declarations_are_one_node(orders: Stream, users: Table) -> None:
 
 def test_nodes_that_differ_only_in_details_are_numbered(flow: Flow, orders: Stream) -> None:
     one, two = orders.dedupe("user", "1 hour"), orders.dedupe("user", "2 hours")
-    assert two.node.id == f"{one.node.id}-2"
-    assert flow.stream("orders", lateness="1 s", time="at").node.id == "stream-orders-2"
+    assert two.node.id == f"{one.node.id}~2"
+    assert flow.stream("orders", lateness="1 s", time="at").node.id == "stream-orders~2"
 
 
 def test_functions_are_the_same_only_if_they_are_one(orders: Stream) -> None:

@@ -182,6 +182,7 @@ def anything(frame: Any) -> Any:
             "on: 'user' is string and 'paid' is timestamp: they are never equal. Cast one side",
         ),
         (lambda o, p, u: o.join(o, "tags", 1), "on: 'tags' is map<string,string>, and maps cannot be compared"),
+        (lambda o, p, u: o.join(o, None, 1), "on is a name or a list of names, not None"),
         (lambda o, p, u: o.join(o, [], 1), "on needs at least one column. Write on="),
         (lambda o, p, u: o.join(o, ["user", "user"], 1), "on: column 'user' is there twice"),
         (lambda o, p, u: o.join(p, {"order_id": "order"}, 1, how="outer"), "how cannot be 'outer'. There are: inner, "),

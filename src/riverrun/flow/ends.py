@@ -35,7 +35,7 @@ def view(name: str, node: Node, key: Names | None, history: Duration | None, to:
 def topic(name: str, node: Node, key: Names | None) -> Topic:
     """A derived topic; where rows change, its key says which row is meant."""
     names.named("topic", name)
-    chosen = names.columns("key", key, node.schema)
+    chosen = names.topic_key("key", key, node.schema)
     if not chosen and (node.is_table or node.retracts):
         what = "a table" if node.is_table else "a stream that corrects its results"
         visible = [part for part in node.key if not part.startswith("_")]
@@ -48,7 +48,7 @@ def topic(name: str, node: Node, key: Names | None) -> Topic:
 def alert(name: str, node: Node, to: str | Sequence[str], message: str | None, every: Duration) -> Alert:
     """An alert; every name in braces in its message is a column."""
     names.named("alert", name)
-    addresses = (to,) if isinstance(to, str) else tuple(to)
+    addresses = tuple(names.listed("to", to))
     if not addresses or not all(isinstance(one, str) and "://" in one for one in addresses):
         raise Invalid(
             f"alert {name!r}: to is one or more addresses, not {to!r}", hint='Write "mailto://…" or "json://…"'

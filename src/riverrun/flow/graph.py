@@ -51,14 +51,14 @@ class Graph:
     def add(self, node: Kind) -> Kind:
         """The node with its id, or the equal one that is there already.
 
-        The id names which computation it is; nodes that differ only in how they do it are numbered.
+        The id names which computation it is; nodes that differ only in how they do it are numbered as they come.
         """
         if isinstance(node, Source):
             base = f"{node.kind}-{node.topic}"
         else:
             base = f"{node.kind}-{hashlib.sha256(node.identity.encode()).hexdigest()[:10]}"
         for number in count(1):
-            id = base if number == 1 else f"{base}-{number}"
+            id = base if number == 1 else f"{base}~{number}"
             known = self.nodes.get(id)
             if known is None:
                 added = replace(node, id=id)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from riverrun.ddl import Decimal
 from riverrun.errors import Invalid, NotFound, did_you_mean
 from riverrun.flow.schema import Schema, is_orderable
 
 Names = str | Sequence[str]
 
+# Values of these types have one way to be written, so that equal keys are equal bytes.
+_KEY_TYPES = ("string", "boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -34,13 +37,21 @@ def made(name: str) -> str:
     return name
 
 
+def listed(what: str, names: Names) -> list[str]:
+    """One name or several, as a list."""
+    if isinstance(names, str):
+        return [names]
+    if not isinstance(names, list | tuple):
+        raise Invalid(f"{what} is a name or a list of names, not {names!r}")
+    return list(names)
+
+
 def columns(what: str, names: Names | None, schema: Schema) -> tuple[str, ...]:
     """One name or several, as `schema` declares them; each must be there, once, and be comparable."""
     if names is None:
         return ()
-    given = [names] if isinstance(names, str) else list(names)
     found: list[str] = []
-    for name in given:
+    for name in listed(what, names):
         try:
             known = schema.resolve(name)
         except NotFound as error:
@@ -51,6 +62,16 @@ def columns(what: str, names: Names | None, schema: Schema) -> tuple[str, ...]:
             raise Invalid(f"{what}: {known!r} is {schema[known]}, and maps cannot be compared")
         found.append(known)
     return tuple(found)
+
+
+def topic_key(what: str, names: Names | None, schema: Schema) -> tuple[str, ...]:
+    """As `columns`, of types that the log takes as a key."""
+    found = columns(what, names, schema)
+    for name in found:
+        known = schema[name]
+        if known is not None and not isinstance(known, Decimal) and str(known) not in _KEY_TYPES:
+            raise Invalid(f"{what}: {name!r} is {known}, which cannot be a topic's key", hint="Cast it to string")
+    return found
 
 
 def some(what: str, names: Names, schema: Schema) -> tuple[str, ...]:
@@ -74,4 +95,4 @@ def pairs(on: Names | Mapping[str, str]) -> list[tuple[str, str]]:
     """The (left, right) names of a join's `on`."""
     if isinstance(on, Mapping):
         return list(on.items())
-    return [(name, name) for name in ([on] if isinstance(on, str) else on)]
+    return [(name, name) for name in listed("on", on)]

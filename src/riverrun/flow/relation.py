@@ -151,7 +151,14 @@ class Relation:
             if names.made(name).lower() in (other.lower() for other in taken):
                 raise Invalid(f"agg: there is a column {name!r} already", hint="Give the aggregate another name")
         Schema.of([(name, None) for name in aggregates])
-        return tuple(measure(name, made, self.schema, self.node.hidden) for name, made in aggregates.items())
+        measures = tuple(measure(name, made, self.schema, self.node.hidden) for name, made in aggregates.items())
+        for made in measures:
+            if made.kind.startswith("approx_") and self.node.retracts:
+                raise Invalid(
+                    f"{made.name}: {made.kind} cannot take rows back, and rows here may change",
+                    hint=f"Use rr.{made.kind.removeprefix('approx_')}",
+                )
+        return measures
 
     def _check_other(self, what: str, other: object) -> None:
         if not isinstance(other, Relation):
@@ -176,7 +183,7 @@ class Grouped:
         measures = self._rows._measures(aggregates, self._by)
         for made in measures:
             if made.kind == "rate":
-                raise Invalid(f"{made.name}: rate needs a window", hint="Use .window(…).agg(…)")
+                raise Invalid(f"{made.name}: rate needs a window of fixed length", hint="Use .window(…).agg(…)")
         return self._rows._table(Group, by=self._by, measures=measures)
 
 

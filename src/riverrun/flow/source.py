@@ -13,23 +13,26 @@ from riverrun.flow.graph import Graph, InputTopic
 from riverrun.flow.names import Names
 from riverrun.flow.nodes import RECEIVED
 from riverrun.flow.place import caller
-from riverrun.flow.schema import TIMESTAMP, WRITTEN, Schema
+from riverrun.flow.schema import STRING, TIMESTAMP, WRITTEN, Schema, is_integral
 from riverrun.flow.spans import positive, span
 
 
 class TopicLike(Protocol):
-    """What describes a topic: `rr.TopicSpec`, or anything else with these attributes."""
+    """What describes a topic: `rr.TopicSpec`, or anything else with these attributes.
+
+    What is no text (a key: no text and no list of them) is left out.
+    """
 
     @property
     def name(self) -> str: ...
     @property
-    def schema(self) -> str: ...
+    def schema(self) -> Any: ...
     @property
-    def key(self) -> Names | None: ...
+    def key(self) -> Any: ...
     @property
-    def time(self) -> str | None: ...
+    def time(self) -> Any: ...
     @property
-    def producers(self) -> str | None: ...
+    def producers(self) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,19 @@ def declared(
         return Said(topic, schema, time, key, producers)
     if not all(hasattr(topic, name) for name in ("name", "schema", "key", "time", "producers")):
         raise Invalid(f"a topic is a name or an rr.TopicSpec, not {topic!r}")
-    if schema is not None and Schema.parse(schema) != Schema.parse(topic.schema):
+    text = _text(topic.schema)
+    if schema is not None and text is not None and Schema.parse(schema) != Schema.parse(text):
         raise Invalid(
-            f"topic {topic.name!r}: the schema is not that of its TopicSpec: {topic.schema}",
-            hint="Leave the schema out",
+            f"topic {topic.name!r}: the schema is not that of its TopicSpec: {text}", hint="Leave the schema out"
         )
-    return Said(topic.name, topic.schema, time or topic.time, key or topic.key, producers or topic.producers)
+    named = topic.key if isinstance(topic.key, str | list | tuple) else None
+    return Said(
+        topic.name, text or schema, time or _text(topic.time), key or named, producers or _text(topic.producers)
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def source(
@@ -77,10 +87,10 @@ def source(
         )
     columns = _columns(topic, text)
     time = _time(said.time, columns)
-    key = names.columns("key", said.key, columns) or (before.key if before else ())
+    key = names.topic_key("key", said.key, columns) or (before.key if before else ())
     if keyed and not key:
         raise Invalid(f"table {topic!r} needs a key", hint='Write key="…": the columns that name one row')
-    producers = next(iter(names.columns("producers", said.producers, columns)), None)
+    producers = _producers(said.producers, columns)
     fields = {
         "topic": topic,
         "columns": columns,
@@ -105,6 +115,13 @@ def _columns(topic: str, text: str) -> Schema:
         if name not in WRITTEN:
             names.made(name)
     return columns
+
+
+def _producers(name: str | None, columns: Schema) -> str | None:
+    found = next(iter(names.columns("producers", name, columns)), None)
+    if found is not None and columns[found] != STRING and not is_integral(columns[found]):
+        raise Invalid(f"producers: {found!r} is {columns[found]}, and a producer's name is text or a whole number")
+    return found
 
 
 def _time(name: str | None, columns: Schema) -> str:

@@ -163,6 +163,10 @@ class Windowed:
             if name.lower() in (START, END):
                 raise Invalid(f"by: {name!r} is a column of the window itself", hint="Rename it with select")
         measures = rows._measures(aggregates, (*self._by, START, END))
+        for made in measures:
+            if made.kind == "rate" and isinstance(self._window, Session):
+                hint = "Use rr.tumbling, rr.hopping or rr.sliding"
+                raise Invalid(f"{made.name}: rate needs a window of fixed length, and sessions have none", hint=hint)
         if isinstance(self._late, Side):
             columns = Schema((*rows.schema.columns, ("_watermark", TIMESTAMP)), rows.schema.open)
             rows.graph.write(WrittenTopic(self._late.topic, columns, True, caller()))
