@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from riverrun.errors import Invalid, NotFound
 from riverrun.flow import expressions
@@ -203,6 +205,27 @@ def test_orderings() -> None:
         expressions.ordering("amount desc,", SCHEMA)
     with pytest.raises(NotFound, match=r"no column 'amout' in 'amout'\. Did you mean 'amount'"):
         expressions.ordering("amout desc", SCHEMA)
+
+
+NONSENSE = """
+    user amount count at tags attrs address address.city ( ) [ ] , + - * / = > and or not is null case when then else end
+    1 1.5 'a' as desc asc nulls first last sum rand upper coalesce cast int interval hour date map -> :: : . ; -- /* */ `
+    $ @ ? x in like between select from where over window filter exists if set struct array transform lateral values with
+    distinct any
+"""
+
+
+@given(sql=st.lists(st.sampled_from(NONSENSE.split()), min_size=1, max_size=7).map(" ".join))
+@example(sql="map ( 'a' asc")
+@example(sql="if upper")
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_nonsense_is_refused_in_good_order(sql: str, caplog: pytest.LogCaptureFixture) -> None:
+    for reader in (expressions.expression, expressions.item, expressions.ordering):
+        try:
+            reader(sql, SCHEMA, ALL)  # type: ignore[operator]
+        except (Invalid, NotFound) as error:
+            assert error.message
+    assert not caplog.records
 
 
 def test_in_an_open_schema_only_spark_knows() -> None:

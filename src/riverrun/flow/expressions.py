@@ -6,6 +6,7 @@ with the same result. What Spark alone can decide is left to Spark.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -115,6 +116,21 @@ def _tokens(sql: str) -> list[Any]:
     ]
 
 
+def _parsed(sql: str) -> exp.Expression:
+    # The parser writes warnings about text it does not understand to a log; here that is an error with a place.
+    log = logging.getLogger("sqlglot")
+    silent, log.disabled = log.disabled, True
+    try:
+        return sqlglot.parse_one(f"SELECT {sql}\n", dialect=DIALECT)
+    except SqlglotError as error:
+        why = str(error).splitlines()[0].split(". Line")[0]
+        raise Invalid(f"cannot read {sql!r}: {'something is missing' if 'missing for' in why else why}") from None
+    except (IndexError, AttributeError, TypeError, RecursionError):
+        raise Invalid(f"cannot read {sql!r}") from None  # half-written calls trip the parser itself
+    finally:
+        log.disabled = silent
+
+
 class _Reading:
     """One text on its way to an expression."""
 
@@ -138,15 +154,9 @@ class _Reading:
         return [*parts, self.sql[start:]]
 
     def parsed(self) -> exp.Expression:
-        try:
-            select = sqlglot.parse_one(f"SELECT {self.sql}\n", dialect=DIALECT)
-        except SqlglotError as error:
-            why = str(error).splitlines()[0].split(". Line")[0]
-            if "missing for" in why:
-                why = "something is missing"
-            raise Invalid(f"cannot read {self.sql!r}: {why}") from None
+        select = _parsed(self.sql)
         extra = [name for name, value in select.args.items() if value and name != "expressions"]
-        if not isinstance(select, exp.Select) or extra or len(select.expressions) != 1:
+        if not isinstance(select, exp.Select) or extra or len(select.expressions) != 1 or select.find(exp.Command):
             self.refuse("is not one expression", hint="Write one Spark SQL expression, without FROM or a comma")
         return select.expressions[0]
 
