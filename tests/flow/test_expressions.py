@@ -208,9 +208,9 @@ def test_orderings() -> None:
 
 
 NONSENSE = """
-    user amount count at tags attrs address address.city ( ) [ ] , + - * / = > and or not is null case when then else end
-    1 1.5 'a' as desc asc nulls first last sum rand upper coalesce cast int interval hour date map -> :: : . ; -- /* */ `
-    $ @ ? x in like between select from where over window filter exists if set struct array transform lateral values with
+    user amount count at tags attrs address.city ( ) [ ] , + - * / = > and or not is null case when then else end
+    1 1.5 'a' as desc asc nulls first last sum rand upper coalesce cast int interval hour map -> :: : . ; -- /* */ `
+    $ @ ? x in like between select from where over window filter exists if set struct array transform values with
     distinct any
 """
 
