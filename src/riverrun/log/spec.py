@@ -28,7 +28,8 @@ UNSET = Unset.UNSET
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _KEY_TYPES = {"string", "boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"}
 _PRODUCER_TYPES = {"string", "tinyint", "smallint", "int", "bigint"}
-HIDDEN = ("_partition", "_offset", "_time", "_received", "_key", "_deleted")
+# Columns that flows write into derived and late topics.
+_WRITTEN = ("_op", "_before", "_after", "_version", "_watermark")
 
 
 def check_name(name: str, what: str = "topic") -> str:
@@ -125,7 +126,7 @@ class TopicSpec:
         assert isinstance(self.schema, str)
         columns = {column.name: column.type for column in ddl.parse(self.schema)}
         for name in columns:
-            if name.startswith("_"):
+            if name.startswith("_") and name not in _WRITTEN:
                 raise Invalid(f"topic {self.name}: column {name!r}", hint="Names beginning with '_' are Riverrun's own")
         roles = [*(("key", name, _KEY_TYPES) for name in self.key)]
         if isinstance(self.time, str):

@@ -1,0 +1,129 @@
+"""Branches: how rows get from an origin (a topic, or a stateful node) to a target (a stateful node's input, or an end).
+
+Everything between them keeps nothing: conditions and expressions over one row. A branch is their composition, as one
+condition and one expression per column, all of them in terms of the origin's columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+
+from riverrun.flow.expressions import DIALECT, Expression
+from riverrun.flow.nodes import Drop, Node, Select, Source, Transform, Union, Where, WithColumns
+
+TIME, WEIGHT, PARTITION, OFFSET = "_time", "_weight", "_partition", "_offset"
+HIDDEN = (TIME, WEIGHT, PARTITION, OFFSET)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One column of a branch: the origin's column as it is, or an expression in Spark SQL."""
+
+    name: str
+    column: str | None
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The nodes between an origin and a target, in the order rows pass them."""
+
+    origin: Node
+    steps: tuple[tuple[Node, Node], ...] = ()  # (from, to)
+
+
+def paths(node: Node) -> Iterator[Path]:
+    """Every way rows come to this node; a union has several."""
+    if isinstance(node, Source) or node.stateful:
+        yield Path(node)
+        return
+    for below in node.inputs:
+        for path in paths(below):
+            yield Path(path.origin, (*path.steps, (below, node)))
+
+
+class Composition:
+    """Columns of a node in terms of the origin's, and the condition for a row to get there."""
+
+    def __init__(self, origin: Mapping[str, object], prefix: str) -> None:
+        self._prefix = prefix
+        self._made: dict[str, exp.Expression] = {name.lower(): self._column(name) for name in origin}
+        self._plain: dict[str, str | None] = {name.lower(): name for name in origin}
+        self._conditions: list[exp.Expression] = []
+
+    def follow(self, path: Path) -> Composition:
+        """Take the steps of a path."""
+        for below, node in path.steps:
+            self._step(below, node)
+        return self
+
+    def item(self, name: str, source: Expression | None = None) -> Item:
+        """The column `name`, or what an expression over the node's columns makes of them."""
+        if source is None:
+            made, plain = self._made[name.lower()], self._plain[name.lower()]
+        else:
+            made = self._substituted(source)
+            plain = self._plain[source.plain.lower()] if source.plain else None
+        return Item(name, plain, made.sql(dialect=DIALECT))
+
+    @property
+    def condition(self) -> str | None:
+        if not self._conditions:
+            return None
+        return " AND ".join(f"({made.sql(dialect=DIALECT)})" for made in self._conditions)
+
+    def _step(self, below: Node, node: Node) -> None:
+        match node:
+            case Where():
+                self._conditions.append(self._substituted(node.condition))
+            case Select() | WithColumns():
+                kept = {} if isinstance(node, Select) else dict(self._made)
+                plain = {} if isinstance(node, Select) else dict(self._plain)
+                if isinstance(node, Select):
+                    for name in HIDDEN_IN_SQL:
+                        if name in self._made:
+                            kept[name], plain[name] = self._made[name], self._plain[name]
+                for name, source in node.items:
+                    kept[name.lower()] = self._substituted(source)
+                    plain[name.lower()] = self._plain[source.plain.lower()] if source.plain else None
+                self._made, self._plain = kept, plain
+            case Drop():
+                for name in node.names:
+                    self._made.pop(name.lower(), None)
+                    self._plain.pop(name.lower(), None)
+            case Union():
+                self._unite(below, node)
+            case Transform():
+                raise AssertionError("a transform is an origin of its own")
+
+    def _unite(self, below: Node, node: Union) -> None:
+        for name, wanted in node.schema.columns:
+            if wanted is not None and below.schema[name] != wanted:
+                made = self._made[name.lower()]
+                self._made[name.lower()] = sqlglot.parse_one(f"CAST({made.sql(dialect=DIALECT)} AS {wanted})", dialect=DIALECT)
+                self._plain[name.lower()] = None
+
+    def _substituted(self, source: Expression) -> exp.Expression:
+        tree = sqlglot.parse_one(source.sql, dialect=DIALECT)
+
+        def resolve(node: exp.Expression) -> exp.Expression:
+            if not isinstance(node, exp.Column):
+                return node
+            parts = [part.name for part in node.parts]
+            made = self._made[parts[0].lower()].copy()
+            wrapped = made if isinstance(made, exp.Column) else exp.Paren(this=made)
+            for field in parts[1:]:
+                wrapped = exp.Dot(this=wrapped, expression=exp.to_identifier(field, quoted=True))
+            return wrapped
+
+        return tree.transform(resolve)
+
+    def _column(self, name: str) -> exp.Expression:
+        return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(self._prefix, quoted=True))
+
+
+HIDDEN_IN_SQL = (TIME, "_received", "_key", PARTITION, OFFSET, WEIGHT)
