@@ -1,0 +1,82 @@
+"""What every stateful operator is: `step(state, inputs, clock) -> Step`.
+
+Rows are Polars frames with the node's value columns and hidden ones: `_time` (Int64, event time in µs), `_weight`
+(+1 insert, -1 retract) and, only for order, `_partition` and `_offset`. The host hands every input over sorted by
+(`_partition`, `_offset`); a kernel is a deterministic function of that sequence, of its state and of the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+from riverrun.state.table import State, TableSpec
+
+MIN_TIME = -(1 << 62)
+"""The watermark before anything is known."""
+
+MAX_TIME = 1 << 62
+"""The watermark at the end of the input: every window closes."""
+
+TIME = "_time"
+WEIGHT = "_weight"
+PARTITION = "_partition"
+OFFSET = "_offset"
+WATERMARK = "_watermark"
+
+HIDDEN = (TIME, WEIGHT, PARTITION, OFFSET)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time of one epoch, as planned: watermarks of this node at its start and its end, and the receive-time cut."""
+
+    epoch: int
+    start: int
+    end: int
+    received: int = 0
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Counts:
+    """One ledger entry: where the rows of an input went. `read` equals the sum of the others."""
+
+    read: int = 0
+    accepted: int = 0
+    late_dropped: int = 0
+    late_aside: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+
+    @property
+    def balanced(self) -> bool:
+        gone = self.late_dropped + self.late_aside + self.duplicates + self.quarantined
+        return self.read == self.accepted + gone
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an epoch gives: the net changes of the node, the ledger of each input, and late rows for a side topic.
+
+    `changes` has the value columns, `_time` and `_weight`, old rows (-1) before new ones (+1), and no pairs that
+    cancel. `late` has the input's columns and `_watermark`, the watermark the row missed.
+    """
+
+    changes: pl.DataFrame
+    counts: Mapping[str, Counts]
+    late: pl.DataFrame | None = None
+
+
+class Kernel(Protocol):
+    """A stateful operator. The object is frozen configuration; all memory is in `state`."""
+
+    @property
+    def tables(self) -> Mapping[str, TableSpec]:
+        """The state tables it needs."""
+
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+        """One epoch: read and change the state, return the changes. Inputs are "in", or "left" and "right"."""

@@ -1,0 +1,65 @@
+"""State in memory: the same contract as runs on disk, with nothing to open. For tests and the testing kit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from riverrun.errors import NotFound, did_you_mean
+from riverrun.state.table import StateTable, TableSpec
+
+
+class MemoryTable:
+    """One table as one frame."""
+
+    def __init__(self, spec: TableSpec) -> None:
+        self._spec = spec
+        self._rows = spec.empty()
+        self._low: int | None = None
+
+    def probe(self, keys: pl.DataFrame) -> pl.DataFrame:
+        on = list(self._spec.address)
+        return self._rows.join(keys.select(on), on=on, how="semi", nulls_equal=True)
+
+    def probe_range(self, keys: pl.DataFrame, lo: int, hi: int) -> pl.DataFrame:
+        on = list(self._spec.probe)
+        return self.scan(lo, hi).join(keys.select(on), on=on, how="semi", nulls_equal=True)
+
+    def scan(self, lo: int | None = None, hi: int | None = None) -> pl.DataFrame:
+        rows = self._rows
+        if self._spec.bucket is not None:
+            if lo is not None:
+                rows = rows.filter(pl.col(self._spec.bucket) >= lo)
+            if hi is not None:
+                rows = rows.filter(pl.col(self._spec.bucket) < hi)
+        return rows
+
+    def put(self, rows: pl.DataFrame) -> None:
+        new = rows.select([pl.col(name).cast(kind) for name, kind in self._spec.schema.items()])
+        if self._spec.bucket is not None and self._low is not None:
+            new = new.filter(pl.col(self._spec.bucket) >= self._low)
+        self.remove(new)
+        self._rows = pl.concat([self._rows, new])
+
+    def remove(self, rows: pl.DataFrame) -> None:
+        on = list(self._spec.key)
+        self._rows = self._rows.join(rows.select(on), on=on, how="anti", nulls_equal=True)
+
+    def release(self, below: int) -> None:
+        if self._spec.bucket is not None:
+            self._low = below if self._low is None else max(self._low, below)
+            self._rows = self.scan(lo=self._low)
+
+
+class MemoryState:
+    """The tables of one node in one shard, in memory."""
+
+    def __init__(self, specs: Mapping[str, TableSpec]) -> None:
+        self._tables = {name: MemoryTable(spec) for name, spec in specs.items()}
+
+    def __getitem__(self, table: str) -> StateTable:
+        try:
+            return self._tables[table]
+        except KeyError:
+            raise NotFound(f"no state table {table!r}", hint=did_you_mean(table, self._tables)) from None

@@ -1,0 +1,78 @@
+"""The interface of state: named tables, found by probe columns, ordered by an integer bucket.
+
+Rows of a table are unique by `identity` at their address. They are found by equality of the `probe` columns and, where
+the spec has a `bucket` (a window's start, an expiry time), by bucket: closing and expiring touch old buckets only.
+Null equals null, NaN equals NaN and -0.0 equals 0.0, in identity and in probes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+from riverrun.errors import Invalid
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """Columns of a state table, which of them make a row unique, which find it, and which integer orders it.
+
+    A row lives at its address: its probe columns and its bucket. One that moves to another address is another row; put
+    the new one and remove the old one.
+    """
+
+    schema: Mapping[str, pl.DataType]
+    identity: tuple[str, ...]
+    probe: tuple[str, ...]
+    bucket: str | None = None
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.key if name not in self.schema]
+        if unknown:
+            raise Invalid(f"a state table names columns it does not have: {', '.join(unknown)}")
+
+    @property
+    def address(self) -> tuple[str, ...]:
+        """The columns that `StateTable.probe` is given: the probe columns and the bucket."""
+        return tuple(dict.fromkeys((*self.probe, *([self.bucket] if self.bucket else []))))
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What makes a row unique: identity and address. `StateTable.remove` is given these columns."""
+        return tuple(dict.fromkeys((*self.address, *self.identity)))
+
+    def empty(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=dict(self.schema))
+
+
+class StateTable(Protocol):
+    """One table. Reads see the state at the step's start and the step's own puts and removes. Order is unspecified,
+    but the same for the same history.
+    """
+
+    def probe(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """All live rows whose address (probe columns, and bucket if there is one) equals one of the distinct `keys`."""
+
+    def probe_range(self, keys: pl.DataFrame, lo: int, hi: int) -> pl.DataFrame:
+        """All live rows whose probe columns equal one of the distinct `keys`, with a bucket in [lo, hi)."""
+
+    def scan(self, lo: int | None = None, hi: int | None = None) -> pl.DataFrame:
+        """All live rows with a bucket in [lo, hi); a table without a bucket gives all."""
+
+    def put(self, rows: pl.DataFrame) -> None:
+        """Insert or replace by key. `rows` has every column of the spec and each key once."""
+
+    def remove(self, rows: pl.DataFrame) -> None:
+        """Remove by key. `rows` has at least the key's columns (`TableSpec.key`); what is not there is ignored."""
+
+    def release(self, below: int) -> None:
+        """Every row with a bucket < `below` is gone, and later puts there are ignored. Whole runs are dropped."""
+
+
+class State(Protocol):
+    """The named tables of one node in one shard."""
+
+    def __getitem__(self, table: str) -> StateTable: ...
