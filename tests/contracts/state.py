@@ -5,7 +5,7 @@ import math
 import polars as pl
 import pytest
 
-from riverrun.errors import NotFound
+from riverrun.errors import Invalid, NotFound
 from riverrun.state.table import TableSpec
 
 SCHEMA = {"key": pl.String(), "start": pl.Int64(), "item": pl.Int64(), "value": pl.Float64()}
@@ -128,3 +128,25 @@ class StateContract:
     def test_unknown_table_is_named(self, windows):
         with pytest.raises(NotFound, match="'x'"):
             windows["x"]
+
+    def test_lookup_answers_in_the_order_asked(self):
+        spec = TableSpec(SCHEMA, ("key",), ("key",), "start")
+        state = self.open({"t": spec})
+        state["t"].put(frame(("a", 1, 1, 1.0), ("a", 2, 2, 2.0), ("b", 1, 3, 3.0)))
+        state = self.settle(state)
+        state["t"].remove(frame(("b", 1, 0, 0.0)))
+        state["t"].put(frame(("c", 1, 5, None)))
+        for seen in (state, self.settle(state)):
+            found = seen["t"].lookup(keys(("c", 1), ("x", 1), ("a", 2), ("b", 1), ("a", 1)))
+            assert found.columns == ["item", "value", "_found"]
+            assert found.rows() == [
+                (5, None, True),
+                (None, None, False),
+                (2, 2.0, True),
+                (None, None, False),
+                (1, 1.0, True),
+            ]
+
+    def test_lookup_wants_one_row_per_address(self, windows):
+        with pytest.raises(Invalid, match="probed"):
+            windows["t"].lookup(keys(("a", 1)))

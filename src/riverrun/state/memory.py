@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from riverrun.errors import NotFound, did_you_mean
-from riverrun.state.table import StateTable, TableSpec
+from riverrun.errors import Invalid, NotFound, did_you_mean
+from riverrun.state.table import FOUND, StateTable, TableSpec
 
 
 class MemoryTable:
@@ -21,6 +21,14 @@ class MemoryTable:
     def probe(self, keys: pl.DataFrame) -> pl.DataFrame:
         on = list(self._spec.address)
         return self._rows.join(keys.select(on), on=on, how="semi", nulls_equal=True)
+
+    def lookup(self, keys: pl.DataFrame) -> pl.DataFrame:
+        if not self._spec.single:
+            raise Invalid("a table with several rows per address is probed, not looked up")
+        on = list(self._spec.address)
+        rows = self._rows.with_columns(pl.lit(True).alias(FOUND))
+        found = keys.select(on).join(rows, on=on, how="left", nulls_equal=True, maintain_order="left")
+        return found.drop(on).with_columns(pl.col(FOUND).fill_null(False))
 
     def probe_range(self, keys: pl.DataFrame, lo: int, hi: int) -> pl.DataFrame:
         on = list(self._spec.probe)

@@ -15,6 +15,8 @@ import polars as pl
 
 from riverrun.errors import Invalid
 
+FOUND = "_found"
+
 
 @dataclass(frozen=True)
 class TableSpec:
@@ -44,6 +46,11 @@ class TableSpec:
         """What makes a row unique: identity and address. `StateTable.remove` is given these columns."""
         return tuple(dict.fromkeys((*self.address, *self.identity)))
 
+    @property
+    def single(self) -> bool:
+        """At most one row per address."""
+        return len(self.key) == len(self.address)
+
     def empty(self) -> pl.DataFrame:
         return pl.DataFrame(schema=dict(self.schema))
 
@@ -55,6 +62,11 @@ class StateTable(Protocol):
 
     def probe(self, keys: pl.DataFrame) -> pl.DataFrame:
         """All live rows whose address (probe columns, and bucket if there is one) equals one of the distinct `keys`."""
+
+    def lookup(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """For tables with one row per address: a row for each of `keys`, in their order, with the columns that are not
+        part of the address, null where there is no such row, and `_found`.
+        """
 
     def probe_range(self, keys: pl.DataFrame, lo: int, hi: int) -> pl.DataFrame:
         """All live rows whose probe columns equal one of the distinct `keys`, with a bucket in [lo, hi)."""

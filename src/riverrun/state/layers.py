@@ -1,0 +1,169 @@
+"""A table as layers of runs: the step's own changes over the manifest's tail over the run files, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from riverrun.errors import Invalid
+from riverrun.state.hashing import Hashes, hash_columns
+from riverrun.state.merge import newest, same
+from riverrun.state.run import GONE, Indexes, Run
+from riverrun.state.table import FOUND, TableSpec
+
+
+@dataclass
+class Stored:
+    """A run file as the manifest names it; mapped when first needed."""
+
+    file: str
+    rows: int
+    size: int
+    lo: int
+    hi: int
+    load: Callable[[], Run]
+
+    @cached_property
+    def run(self) -> Run:
+        return self.load()
+
+    def live(self, low: int | None) -> int:
+        """Rows that are not released, counted in whole segments."""
+        return self.rows if low is None or self.lo >= low else self.run.live(low)
+
+
+class RunTable:
+    """One table on runs. Implements `StateTable`."""
+
+    def __init__(self, spec: TableSpec, low: int | None, tail: Run | None, stored: Sequence[Stored]) -> None:
+        self.spec = spec
+        self.low = low
+        self.tail = tail
+        self.stored = list(stored)
+        self._changes: list[pl.DataFrame] = []
+        self._own: Run | None = None
+
+    def probe(self, keys: pl.DataFrame) -> pl.DataFrame:
+        if self.spec.single:
+            keys, order, hashes = self._distinct(keys, self.spec.address)
+            found = self._looked_up(keys, order, hashes)
+            return keys.hstack(found.get_columns()).filter(FOUND).select(list(self.spec.schema))
+        return self._matching(keys, self.spec.address, None, None)
+
+    def probe_range(self, keys: pl.DataFrame, lo: int, hi: int) -> pl.DataFrame:
+        return self._matching(keys, self.spec.probe, lo, hi)
+
+    def _matching(self, keys: pl.DataFrame, on: tuple[str, ...], lo: int | None, hi: int | None) -> pl.DataFrame:
+        keys, order, hashes = self._distinct(keys, on)
+        keys, lo = keys[order], self._at_least(lo)
+        buckets = keys[self.spec.bucket].to_numpy() if self.spec.bucket in on else None
+        compared = [name for name in self.spec.probe if name != self.spec.bucket]
+        layers = []
+        for run in self._runs(lo, hi):
+            probes, rows = run.find(hashes, buckets, lo, hi)
+            found = run.take(rows)
+            layers.append(found.filter(same(keys[probes], found, compared)))
+        return self._living(layers)
+
+    def lookup(self, keys: pl.DataFrame) -> pl.DataFrame:
+        if not self.spec.single:
+            raise Invalid("a table with several rows per address is probed, not looked up")
+        keys = self._typed(keys, self.spec.address)
+        return self._looked_up(keys, *self._order(keys))
+
+    def _looked_up(self, keys: pl.DataFrame, order: Indexes, hashes: Hashes) -> pl.DataFrame:
+        """A key found in a newer layer is not looked for in older ones."""
+        values = [name for name in self.spec.schema if name not in self.spec.address]
+        compared = [name for name in self.spec.probe if name != self.spec.bucket]
+        buckets = keys[self.spec.bucket].to_numpy()[order] if self.spec.bucket else None
+        places, layers = [], []
+        for run in self._runs(self.low, None):
+            probes, rows = run.find(hashes, buckets, self.low, None)
+            found, at = run.take(rows), order[probes]
+            equal = same(keys[at], found, compared)
+            layers.append(found.filter(equal).select(*values, GONE))
+            places.append(at[equal])
+            left = np.ones(len(order), dtype=np.bool_)
+            left[probes[equal]] = False
+            order, hashes = order[left], hashes[left]
+            buckets = None if buckets is None else buckets[left]
+            if not len(order):
+                break
+        where = np.full(keys.height, -1)
+        at = np.concatenate(places) if places else np.empty(0, np.int64)
+        where[at] = np.arange(len(at))
+        if not layers:
+            layers = [self.spec.empty().select(*values, pl.lit(False).alias(GONE))]
+        index = pl.Series(where).cast(pl.UInt32, strict=False)
+        found = pl.concat(layers).select(pl.all().gather(index))
+        alive = pl.col(GONE).eq_missing(False)
+        if found[GONE].any():
+            found = found.with_columns(pl.when(alive).then(pl.col(name)).alias(name) for name in values)
+        return found.with_columns(alive.alias(FOUND)).drop(GONE)
+
+    def scan(self, lo: int | None = None, hi: int | None = None) -> pl.DataFrame:
+        lo = self._at_least(lo)
+        return self._living([run.scan(lo, hi) for run in self._runs(lo, hi)])
+
+    def put(self, rows: pl.DataFrame) -> None:
+        self._change(self._typed(rows, self.spec.schema), gone=False)
+
+    def remove(self, rows: pl.DataFrame) -> None:
+        keys = self._typed(rows, self.spec.key)
+        rest = [pl.lit(None, kind).alias(name) for name, kind in self.spec.schema.items() if name not in keys.columns]
+        self._change(keys.with_columns(rest).select(list(self.spec.schema)), gone=True)
+
+    def _change(self, rows: pl.DataFrame, gone: bool) -> None:
+        if self.spec.bucket and self.low is not None:
+            rows = rows.filter(pl.col(self.spec.bucket) >= self.low)
+        if not rows.is_empty():
+            self._changes.append(rows.with_columns(pl.lit(gone).alias(GONE)))
+            self._own = None
+
+    def release(self, below: int) -> None:
+        if self.spec.bucket and (self.low is None or below > self.low):
+            self.low = below
+
+    def own(self) -> Run | None:
+        """The step's own changes, as the newest run."""
+        if self._own is None and self._changes:
+            self._changes = [newest(self._changes[::-1], self.spec)]
+            self._own = Run.build(self._changes[0], self.spec)
+        return self._own
+
+    def _runs(self, lo: int | None, hi: int | None) -> Iterator[Run]:
+        """The layers that can have rows with buckets in [lo, hi), newest first."""
+        yield from (run for run in (self.own(), self.tail) if run is not None)
+        for stored in self.stored:
+            if not self.spec.bucket or ((lo is None or stored.hi >= lo) and (hi is None or stored.lo < hi)):
+                yield stored.run
+
+    def _living(self, layers: list[pl.DataFrame]) -> pl.DataFrame:
+        if not layers:
+            return self.spec.empty()
+        rows = newest(layers, self.spec)
+        return (rows.filter(~pl.col(GONE)) if rows[GONE].any() else rows).drop(GONE)
+
+    def _order(self, keys: pl.DataFrame) -> tuple[Indexes, Hashes]:
+        hashes = hash_columns(keys, self.spec.probe)
+        order = np.argsort(hashes, kind="stable")
+        return order, hashes[order]
+
+    def _distinct(self, keys: pl.DataFrame, on: Iterable[str]) -> tuple[pl.DataFrame, Indexes, Hashes]:
+        """Each key once, with the order of their hashes."""
+        keys = self._typed(keys, on)
+        order, hashes = self._order(keys)
+        if (hashes[1:] == hashes[:-1]).any():
+            keys = keys.unique(maintain_order=True)
+            order, hashes = self._order(keys)
+        return keys, order, hashes
+
+    def _typed(self, rows: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
+        return rows.select([pl.col(name).cast(self.spec.schema[name]) for name in columns])
+
+    def _at_least(self, lo: int | None) -> int | None:
+        return lo if self.low is None else self.low if lo is None else max(lo, self.low)

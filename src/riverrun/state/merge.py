@@ -1,0 +1,73 @@
+"""Which runs are merged, and how: the newest version of a row wins; what was released or removed goes.
+
+A new run takes in the runs before it while these are not much larger than what it has gathered so far. So sizes grow
+geometrically towards older runs, there are few of them, and a row is rewritten a few times in its life, not in every
+epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from riverrun.state.run import GONE, HASH, Indexes, Run
+from riverrun.state.table import TableSpec
+
+ABSORB = 1.5
+"""An older run of at most this many times the rows gathered so far is rewritten together with them."""
+
+
+def absorbed(rows: int, older: Sequence[int]) -> int:
+    """How many of the older runs (row counts, newest first) a new run of `rows` rows takes in."""
+    for count, size in enumerate(older):
+        if size > ABSORB * rows:
+            return count
+        rows += size
+    return len(older)
+
+
+def newest(layers: Sequence[pl.DataFrame], spec: TableSpec) -> pl.DataFrame:
+    """One row per key, from the first of `layers` (newest first) that has it; tombstones are rows like others."""
+    filled = [layer for layer in layers if not layer.is_empty()]
+    if not filled:
+        return layers[0]
+    if len(filled) == 1:
+        return filled[0]
+    return pl.concat(filled).unique(subset=list(spec.key), keep="first", maintain_order=True)
+
+
+def same(left: pl.DataFrame, right: pl.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Where two frames of equal height agree in all `columns`; null equals null."""
+    agree = np.ones(left.height, dtype=np.bool_)
+    for name in columns:
+        agree &= left[name].eq_missing(right[name]).to_numpy()
+    return agree
+
+
+def merge(runs: Sequence[Run], spec: TableSpec, low: int | None, whole: bool) -> Run:
+    """One run from several, newest first. `whole`: nothing older is left, so tombstones have done their work."""
+    layers = [run.scan(None, None).with_columns(pl.Series(HASH, run.hashes)) for run in runs]
+    if spec.single:
+        for age, older in enumerate(runs):
+            keep = np.ones(older.rows, dtype=np.bool_)
+            for newer in runs[:age]:
+                keep[_replaced(older, newer, spec)] = False
+            layers[age] = layers[age].filter(keep)
+        rows = pl.concat(layers)
+    else:
+        rows = newest(layers, spec)
+    if spec.bucket and low is not None:
+        rows = rows.filter(pl.col(spec.bucket) >= low)
+    if whole:
+        rows = rows.filter(~pl.col(GONE))
+    return Run.build(rows, spec, rows[HASH].to_numpy())
+
+
+def _replaced(older: Run, newer: Run, spec: TableSpec) -> Indexes:
+    """Rows of `older` that `newer` has a version of; for tables with one row per address."""
+    probes, rows = older.find(newer.hashes, newer.buckets, None, None)
+    columns = [name for name in spec.address if name != spec.bucket]
+    return rows[same(newer.take(probes), older.take(rows), columns)]

@@ -1,0 +1,190 @@
+import json
+
+import polars as pl
+import pytest
+
+from contracts.state import PLAIN, WINDOWS, StateContract, frame, rows
+from riverrun.errors import Conflict, Corrupt, NewerFormat
+from riverrun.state.directory import StateDirectory, files_of
+from riverrun.state.table import TableSpec
+
+
+class Epochs:
+    """Opens, commits and opens again, as a flow does; entries go through JSON."""
+
+    def __init__(self, directory, specs):
+        self.directory, self.specs, self.entry, self.epoch = directory, specs, None, 0
+
+    def open(self):
+        return self.directory.open(self.entry, self.specs, node="n 1/x", shard=3)
+
+    def commit(self, state):
+        self.epoch += 1
+        self.entry = json.loads(json.dumps(state.commit(self.epoch)))
+        return self.open()
+
+
+class TestInline(StateContract):
+    """Small states stay in the manifest."""
+
+    inline_bytes = 64 << 10
+
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path):
+        self.path = tmp_path / "state"
+
+    def open(self, specs):
+        self.epochs = Epochs(StateDirectory(self.path, inline_bytes=self.inline_bytes), specs)
+        return self.epochs.open()
+
+    def settle(self, state):
+        return self.epochs.commit(state)
+
+
+class TestFiles(TestInline):
+    """The same with every delta in a file of its own."""
+
+    inline_bytes = 0
+
+
+def many(n, start=0, value=0.0):
+    return pl.DataFrame(
+        {"key": [f"k{i}" for i in range(n)], "start": [start] * n, "item": [0] * n, "value": [value] * n}
+    )
+
+
+def test_small_changes_write_no_file(tmp_path):
+    epochs = Epochs(StateDirectory(tmp_path / "s"), {"t": WINDOWS})
+    state = epochs.open()
+    for n in range(20):
+        state["t"].put(frame(("a", n, 0, float(n))))
+        state = epochs.commit(state)
+    assert files_of(epochs.entry) == []
+    assert len(json.dumps(epochs.entry)) < 10_000
+    assert len(state["t"].scan()) == 20
+
+
+def test_large_changes_are_files_that_anybody_can_read(tmp_path):
+    epochs = Epochs(StateDirectory(tmp_path / "s"), {"t": WINDOWS})
+    state = epochs.open()
+    state["t"].put(many(10_000))
+    epochs.commit(state)
+    (file,) = files_of(epochs.entry)
+    assert file.startswith("000000000001-n_1_x-3-t-")
+    seen = pl.read_ipc(tmp_path / "s" / file)
+    assert sorted(seen["key"]) == sorted(many(10_000)["key"])
+
+
+def test_runs_stay_few_and_small_ones_are_absorbed(tmp_path):
+    epochs = Epochs(StateDirectory(tmp_path / "s", inline_bytes=0), {"t": PLAIN})
+    state = epochs.open()
+    for n in range(60):
+        state["t"].put(many(500).with_columns(item=n))
+        state = epochs.commit(state)
+        runs = epochs.entry["tables"]["t"]["runs"]
+        sizes = [run["rows"] for run in runs]
+        assert sizes == sorted(sizes)
+        assert len(sizes) <= 12
+    assert sum(sizes) == 60 * 500
+
+
+def test_rows_written_again_and_again_do_not_pile_up(tmp_path):
+    epochs = Epochs(StateDirectory(tmp_path / "s", inline_bytes=0), {"t": WINDOWS})
+    state = epochs.open()
+    for n in range(10):
+        state["t"].put(many(1000, value=float(n)))
+        state = epochs.commit(state)
+    assert [run["rows"] for run in epochs.entry["tables"]["t"]["runs"]] == [1000]
+    assert set(state["t"].scan()["value"]) == {9.0}
+
+
+def test_released_runs_leave_the_manifest(tmp_path):
+    epochs = Epochs(StateDirectory(tmp_path / "s", inline_bytes=0), {"t": WINDOWS})
+    state = epochs.open()
+    for start in range(6):
+        state["t"].put(many(6000 - 1000 * start, start=start))
+        state = epochs.commit(state)
+    state["t"].release(100)
+    state = epochs.commit(state)
+    assert files_of(epochs.entry) == []
+    assert state["t"].scan().is_empty()
+
+
+def test_sweep_removes_orphans_older_than_the_oldest_kept_epoch(tmp_path):
+    directory = StateDirectory(tmp_path / "s", inline_bytes=0)
+    epochs = Epochs(directory, {"t": WINDOWS})
+    state = epochs.open()
+    state["t"].put(many(100))
+    state = epochs.commit(state)
+    zombie = directory.open(None, {"t": WINDOWS}, node="n", shard=3)
+    zombie["t"].put(many(7))
+    zombie.commit(2)
+    kept = []
+    for n in range(2, 5):
+        state["t"].put(many(100, value=float(n)))
+        state = epochs.commit(state)
+        kept.append(epochs.entry)
+    before = set(directory.files.names())
+    assert len(before) == 5
+    removed = directory.sweep(kept[1:], oldest=3)
+    assert len(removed) == 3
+    assert set(directory.files.names()) == {file for entry in kept[1:] for file in files_of(entry)}
+    assert set(state["t"].scan()["value"]) == {4.0}
+
+
+def test_savepoint_is_a_copy_of_files(tmp_path):
+    epochs = Epochs(StateDirectory(tmp_path / "s", inline_bytes=0), {"t": WINDOWS})
+    state = epochs.open()
+    state["t"].put(frame(("a", 1, 1, 1.0)))
+    state = epochs.commit(state)
+    epochs.directory.copy([epochs.entry], tmp_path / "saved")
+    saved = StateDirectory(tmp_path / "saved").open(epochs.entry, {"t": WINDOWS}, node="n", shard=0)
+    assert rows(saved["t"].scan()) == [("a", 1, 1, 1.0)]
+
+
+def test_other_file_systems_are_read_through_a_cache(tmp_path, monkeypatch):
+    import pyarrow.fs as pafs
+
+    import riverrun.state.files as files
+
+    (tmp_path / "far").mkdir()
+    far = pafs.SubTreeFileSystem(str(tmp_path / "far"), pafs.LocalFileSystem())
+    monkeypatch.setattr(files, "_filesystem", lambda _: (far, "bucket"))
+    epochs = Epochs(StateDirectory("s3://bucket", cache=tmp_path / "near", inline_bytes=0), {"t": WINDOWS})
+    state = epochs.open()
+    state["t"].put(frame(("a", 1, 1, 1.0)))
+    state = epochs.commit(state)
+    assert rows(state["t"].scan()) == [("a", 1, 1, 1.0)]
+    (file,) = files_of(epochs.entry)
+    assert [path.name for path in (tmp_path / "near").iterdir()] == [file]
+    (tmp_path / "far" / "bucket" / file).unlink()
+    assert rows(epochs.open()["t"].scan()) == [("a", 1, 1, 1.0)]
+    (tmp_path / "near" / file).unlink()
+    with pytest.raises(Corrupt, match="missing"):
+        epochs.open()["t"].scan()
+
+
+def test_damaged_and_missing_files_are_named(tmp_path):
+    epochs = Epochs(StateDirectory(tmp_path / "s", inline_bytes=0), {"t": WINDOWS})
+    state = epochs.open()
+    state["t"].put(frame(("a", 1, 1, 1.0)))
+    epochs.commit(state)
+    path = tmp_path / "s" / files_of(epochs.entry)[0]
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(Corrupt, match=f"{path.name} has .* bytes instead of"):
+        epochs.open()["t"].scan()
+    path.unlink()
+    with pytest.raises(Corrupt, match="missing"):
+        epochs.open()["t"].scan()
+
+
+def test_state_of_another_node_is_refused(tmp_path):
+    epochs = Epochs(StateDirectory(tmp_path / "s"), {"t": WINDOWS})
+    state = epochs.open()
+    state["t"].put(frame(("a", 1, 1, 1.0)))
+    epochs.commit(state)
+    epochs.specs = {"t": TableSpec({**WINDOWS.schema, "extra": pl.Int64()}, ("key",), ("key",), "start")}
+    with pytest.raises(Conflict, match="extra"):
+        epochs.open()
+    with pytest.raises(NewerFormat):
+        epochs.directory.open({"version": 99, "tables": {}}, {}, node="n", shard=0)
