@@ -1,0 +1,96 @@
+"""Aggregates over the multiset of a cell's values: items with how often each is there, and results computed from them.
+
+An item is a value; for collect (and first and last, where rows can be retracted) it is a value with its place in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from riverrun.kernels.aggregates.agg import Agg
+from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT
+
+VALUE = "_value"
+TIMES = "_n"
+
+
+@dataclass(frozen=True)
+class Items:
+    """The items of one aggregate. `retracts`: rows can be taken back, so log order is no part of an item."""
+
+    agg: Agg
+    kind: pl.DataType
+    retracts: bool
+
+    @property
+    def columns(self) -> Mapping[str, pl.DataType]:
+        """What identifies an item."""
+        if self.agg.fn == "quantile":
+            return {VALUE: pl.Float64()}
+        if self.agg.fn == "collect" and not self.retracts:
+            return {TIME: pl.Int64(), PARTITION: pl.Int64(), OFFSET: pl.Int64(), VALUE: self.kind}
+        if self.agg.fn in ("first", "last"):
+            return {TIME: pl.Int64(), VALUE: self.kind}
+        return {VALUE: self.kind}
+
+    def of(self, rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+        """The items of every cell with the net of their weights; those that cancel are left out."""
+        counts = self.agg.chosen() if self.agg.fn in ("first", "last") else self.agg.counted()
+        value = pl.col(self.agg.column or "")
+        named = [(value if name == VALUE else pl.col(name)).cast(k).alias(name) for name, k in self.columns.items()]
+        found = rows.filter(counts).select(*key, *named, pl.col(WEIGHT).cast(pl.Int64).alias(TIMES))
+        return self.summed(found, key)
+
+    def summed(self, items: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+        """Each item once, with the sum of its weights."""
+        each = items.group_by([*key, *self.columns], maintain_order=True).agg(pl.col(TIMES).sum())
+        return each.filter(pl.col(TIMES) != 0) if self.retracts else each
+
+    def results(self, items: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+        """The aggregate of every cell that has items: `key` and a column named after it."""
+        items = items.filter(pl.col(TIMES) > 0)
+        name = self.agg.name
+        if self.agg.fn == "distinct":
+            return items.group_by(key, maintain_order=True).agg(pl.len().cast(pl.Int64).alias(name))
+        if self.agg.fn == "quantile":
+            return quantiles(items, key, self.agg.q or 0.0, name)
+        if self.agg.fn == "collect":
+            order = [column for column in self.columns if column != VALUE or not self.kind.is_nested()]
+            each = items.sort(order, maintain_order=True) if order else items
+            if (each[TIMES] > 1).any():
+                each = each[np.repeat(np.arange(each.height), each[TIMES].to_numpy())]
+            return each.group_by(key, maintain_order=True).agg(pl.col(VALUE).alias(name))
+        if self.agg.fn == "top":
+            each = items.sort([TIMES, VALUE], descending=[True, False], maintain_order=True)
+            entry = pl.struct(pl.col(VALUE).alias("value"), pl.col(TIMES).alias("count"))
+            return each.group_by(key, maintain_order=True).agg(entry.head(self.agg.n or 0).alias(name))
+        return self.ends(items, key).select(*key, pl.col(VALUE).alias(name))
+
+    def ends(self, items: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+        """The first item in the aggregate's order (for max and last: the last), one row per cell."""
+        keep = "last" if self.agg.fn in ("max", "last") else "first"
+        ordered = items.sort(list(self.columns), maintain_order=True)
+        return ordered.unique(subset=list(key), keep=keep, maintain_order=True)  # type: ignore[arg-type]
+
+
+def quantiles(items: pl.DataFrame, key: Sequence[str], q: float, name: str) -> pl.DataFrame:
+    """The exact quantile of weighted values, linear between the two nearest ranks, as Spark's `percentile`."""
+    cells = items.group_by(key, maintain_order=True).agg(pl.col(TIMES).sum().alias("_total"))
+    numbered = cells.select(key).with_row_index("_nth")
+    ordered = items.join(numbered, on=list(key), how="left", nulls_equal=True).sort("_nth", VALUE)
+    values, seen = ordered[VALUE].to_numpy(), np.cumsum(ordered[TIMES].to_numpy())
+    total = cells["_total"].to_numpy()
+    start = np.cumsum(total) - total
+    position = q * (total - 1)
+    below, above = np.floor(position), np.ceil(position)
+    # the value at rank r of a cell is the first one with more than start + r values up to it
+    low = values[np.searchsorted(seen, start + below.astype(np.int64), side="right")]
+    high = values[np.searchsorted(seen, start + above.astype(np.int64), side="right")]
+    with np.errstate(invalid="ignore"):
+        between = (above - position) * low + (position - below) * high
+    found = np.where((above == below) | (low == high), low, between)
+    return cells.select(key).with_columns(pl.Series(name, found, dtype=pl.Float64))

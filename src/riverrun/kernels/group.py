@@ -1,0 +1,48 @@
+"""Aggregates per group, over all of history: `group(by).agg(…)` of streams and tables.
+
+A row of results per group, as long as the group has rows. Retractions take rows back exactly, for every aggregate but
+the approximate ones, which refuse them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import polars as pl
+
+from riverrun.kernels.aggregates.aggregates import LATEST, Aggregates
+from riverrun.kernels.aggregates.tallies import Place
+from riverrun.kernels.cells import Cells
+from riverrun.kernels.kernel import TIME, Clock, Counts, Step
+from riverrun.kernels.windows import ALL, keyed, keys, weighted
+from riverrun.state.table import State, TableSpec
+
+
+@dataclass(frozen=True)
+class Group:
+    """Results per group. `schema` has the columns `by` and those that are aggregated.
+
+    The time of a result is the largest event time of the group's rows when it was issued.
+    """
+
+    by: tuple[str, ...]
+    aggregates: Aggregates
+    schema: Mapping[str, pl.DataType]
+
+    @cached_property
+    def _cells(self) -> Cells:
+        place = Place(keys(self.by), {**self.schema, ALL: pl.Int8()}, None)
+        return Cells(place, replace(self.aggregates, timed=True))
+
+    @property
+    def tables(self) -> Mapping[str, TableSpec]:
+        return self._cells.tables
+
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+        rows = inputs["in"]
+        changed = self._cells.update(state, keyed(rows, self.by), clock.epoch, pl.lit(True))
+        leaving = [*self.by, *self.aggregates.schema, pl.col(LATEST).alias(TIME)]
+        changes = pl.concat([weighted(changed.old.select(leaving), -1), weighted(changed.new.select(leaving), 1)])
+        return Step(changes, {"in": Counts(read=len(rows), accepted=len(rows))})

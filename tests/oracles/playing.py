@@ -1,0 +1,92 @@
+"""Plays epochs through a kernel and keeps the view they make, checking what holds for every step."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from riverrun.kernels.kernel import HIDDEN, TIME, WEIGHT, Clock, Counts, Kernel, Step
+from riverrun.state.directory import StateDirectory
+from riverrun.state.memory import MemoryState
+
+Row = dict[str, Any]
+HIDDEN_KINDS = {TIME: pl.Int64(), WEIGHT: pl.Int8(), "_partition": pl.Int32(), "_offset": pl.Int64()}
+
+
+class View:
+    """The sum of all changes: rows as text (so that NaN equals itself) with how often they are there."""
+
+    def __init__(self) -> None:
+        self.rows: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.late: list[Row] = []
+        self.times: dict[str, int] = {}
+
+    def apply(self, step: Step, read: int) -> None:
+        entry = step.counts["in"]
+        assert entry.balanced
+        assert entry.read == read
+        self.counts.update({name: getattr(entry, name) for name in Counts.__dataclass_fields__})
+        seen: dict[str, int] = {}
+        for row in step.changes.to_dicts():
+            weight, time = row.pop(WEIGHT), row.pop(TIME)
+            text = shown(row)
+            assert seen.setdefault(text, weight) == weight, f"changes that cancel: {text}"
+            self.rows[text] += weight
+            if weight > 0:
+                self.times[text] = time
+            else:
+                assert self.times.pop(text) == time, "retracted with another time than it was issued with"
+        assert set(self.rows.values()) <= {0, 1}, "a row is there twice, or was retracted without being there"
+        self.rows = +self.rows
+        if step.late is not None:
+            self.late.extend(step.late.to_dicts())
+
+
+def shown(row: Mapping[str, Any]) -> str:
+    return repr({name: rounded(value) for name, value in sorted(row.items()) if name not in HIDDEN})
+
+
+def rounded(value: Any) -> Any:
+    """Floats agree within 1e-9 for any batching."""
+    if isinstance(value, float) and math.isfinite(value):
+        return float(f"{value:.9e}") + 0.0
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, list):
+        return [rounded(item) for item in value]
+    return value
+
+
+def frame(rows: Sequence[Row], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    ordered = sorted(rows, key=lambda row: (row["_partition"], row["_offset"]))
+    return pl.DataFrame(ordered, schema={**schema, **HIDDEN_KINDS}, orient="row")
+
+
+class Player:
+    """Steps a kernel with its state in memory, or in files that every epoch opens and commits."""
+
+    def __init__(self, kernel: Kernel, directory: str | None = None) -> None:
+        self.kernel = kernel
+        self.view = View()
+        self.memory = MemoryState(kernel.tables)
+        self.files = StateDirectory(directory, inline_bytes=2000) if directory else None
+        self.entry: Any = None
+
+    def step(self, rows: pl.DataFrame, clock: Clock) -> Step:
+        if self.files is None:
+            step = self.kernel.step(self.memory, {"in": rows}, clock)
+        else:
+            again = self.files.open(self.entry, self.kernel.tables, "n", 0)
+            first = self.kernel.step(again, {"in": rows}, clock)
+            state = self.files.open(self.entry, self.kernel.tables, "n", 0)
+            step = self.kernel.step(state, {"in": rows}, clock)
+            assert repr(step.changes.rows()) == repr(first.changes.rows()), "the same epoch gave other rows"
+            self.entry = state.commit(clock.epoch)
+        self.view.apply(step, rows.height)
+        return step
