@@ -1,20 +1,20 @@
 """One family of errors; each says what happened, where, and what to do.
 
-    RiverrunError
-    ├── Invalid            an argument, a name, a schema or a row that cannot be accepted (also a ValueError)
-    │   └── RecordTooLarge
-    ├── NotFound           a topic, view, group or column that does not exist (also a LookupError)
-    ├── Conflict           it exists already and says something else
-    ├── OutOfRange         a position behind retention, or beyond the end of the log
-    ├── Fenced             a newer run, producer or group member has taken over
-    ├── Corrupt            stored bytes are damaged; nothing is skipped silently
-    ├── NewerFormat        written by a newer Riverrun
-    ├── Unavailable        a part that is not installed, or a directory that cannot be used
-    ├── Closed             used after close
-    └── Transient          may be retried
-        ├── DiskFull
-        ├── Busy           somebody else holds the lock
-        └── TimedOut       (also a TimeoutError)
+RiverrunError
+├── Invalid            an argument, a name, a schema or a row that cannot be accepted (also a ValueError)
+│   └── RecordTooLarge
+├── NotFound           a topic, view, group or column that does not exist (also a LookupError)
+├── Conflict           it exists already and says something else
+├── OutOfRange         a position behind retention, or beyond the end of the log
+├── Fenced             a newer run, producer or group member has taken over
+├── Corrupt            stored bytes are damaged; nothing is skipped silently
+├── NewerFormat        written by a newer Riverrun
+├── Unavailable        a part that is not installed, or a directory that cannot be used
+├── Closed             used after close
+└── Transient          may be retried
+    ├── DiskFull
+    ├── Busy           somebody else holds the lock
+    └── TimedOut       (also a TimeoutError)
 """
 
 from __future__ import annotations

@@ -1,0 +1,191 @@
+"""The watermark of a stream: how far event time has come, when producers disagree, fall silent or run ahead.
+
+Watermark = min over live producers of (largest event time seen from it) - lateness; it never goes back. A producer is
+live from its first row or promise. With `idle`, it stops counting after that long without one, in receive time, and
+counts again when it speaks. With no live producer the watermark stays.
+
+The rule is applied at every receive time, not once per epoch: a backlog read in one epoch, or in a thousand, ends at
+the watermark that a reader would have reached who had been there all the time.
+
+>>> rows = pl.DataFrame({"producer": ["a", "b"], "time": [70, 50], "received": [1, 2]}, schema=HEARD)
+>>> Watermarks(lateness=10).advance(rows.head(1), until=1).advance(rows.tail(1), until=2).watermark
+60
+>>> Watermarks(lateness=10).advance(rows, until=2).watermark
+60
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from riverrun.errors import Invalid
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
+
+HEARD = {"producer": pl.String(), "time": pl.Int64(), "received": pl.Int64()}
+"""What an epoch brought: rows and promises. One line per producer and receive time is enough, its largest time."""
+
+Times = npt.NDArray[np.int64]
+
+
+def ahead(times: Times, received: Times, max_skew: int | None) -> npt.NDArray[np.bool_]:
+    """Mask of the rows to quarantine: further than `max_skew` beyond their receive time. They move no watermark."""
+    if max_skew is None:
+        return np.zeros(len(times), np.bool_)
+    return np.asarray(times > received + max_skew)
+
+
+def combined(watermarks: Iterable[int]) -> int:
+    """The watermark of an operator: the smallest of its inputs'."""
+    return min(watermarks, default=MIN_TIME)
+
+
+def delayed(watermark: int, delay: int) -> int:
+    """The watermark a node passes on when its results may be `delay` older than its input. The ends stay the ends."""
+    return watermark if watermark in (MIN_TIME, MAX_TIME) else max(watermark - delay, MIN_TIME)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A live producer that nobody is behind of: the watermark waits for it."""
+
+    producer: str | None
+    time: int
+    heard: int
+
+
+@dataclass(frozen=True)
+class Watermarks:
+    """One stream's watermark and what it follows from. A value: `advance` gives the next one.
+
+    `until` is the receive time up to which input and silence were taken into account. Kept producers are the live ones,
+    and silent ones that are ahead of the watermark; so with `idle` the size follows the producers that speak. Without
+    it, every producer that ever spoke counts and is kept.
+    """
+
+    lateness: int = 0
+    idle: int | None = None
+    watermark: int = MIN_TIME
+    until: int = MIN_TIME
+    producers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=HEARD))
+
+    def __post_init__(self) -> None:
+        if self.idle is not None and self.idle <= 0:
+            raise Invalid("idle must be longer than nothing", hint="Leave it out if producers never count as idle")
+
+    def advance(self, heard: pl.DataFrame, until: int) -> Watermarks:
+        """The value at receive time `until`, after all rows and promises received in (self.until, until].
+
+        `heard` has the columns of HEARD, without quarantined rows. `until` is the epoch's cut; a wall-clock tick is a
+        later `until`, allowed only when the log is read to its end. Receive times outside the interval (clocks of
+        several brokers) are taken as its nearest end; an older `until` as the present one.
+        """
+        until = max(self.until, until)
+        spans = self._spans(heard, until)
+        reached = _highest(spans, self.watermark + self.lateness)
+        watermark = self.watermark if reached is None else min(reached - self.lateness, MAX_TIME)
+        last = spans.group_by("producer").agg(pl.col("time", "received").last())
+        if self.idle is not None:
+            relevant = (pl.col("received") + self.idle > until) | (pl.col("time") - self.lateness > watermark)
+            last = last.filter(relevant)
+        return replace(self, watermark=watermark, until=until, producers=last.sort("producer"))
+
+    def finished(self) -> Watermarks:
+        """The end of the input: everything closes."""
+        return replace(self, watermark=MAX_TIME)
+
+    @property
+    def live(self) -> pl.DataFrame:
+        """The producers that count now, in the columns of HEARD."""
+        if self.idle is None:
+            return self.producers
+        return self.producers.filter(pl.col("received") + self.idle > self.until)
+
+    @property
+    def deadline(self) -> int | None:
+        """When silence alone moves the watermark, in receive time; None if it never does. Tick then, not before."""
+        if self.idle is None:
+            return None
+        live = self.live.group_by("received").agg(pl.col("time").min()).sort("received")
+        slowest_after = live["time"].reverse().cum_min().reverse().to_numpy()
+        moved = np.flatnonzero(slowest_after - self.lateness > self.watermark)
+        if not len(moved) or moved[0] == 0:
+            return None
+        return int(live["received"][int(moved[0]) - 1]) + self.idle
+
+    def holders(self, limit: int = 5) -> list[Holder]:
+        """Who holds the watermark back: the live producers furthest behind, the worst first."""
+        worst = self.live.sort("time", "received", "producer").head(limit)
+        return [Holder(producer, time, heard) for producer, time, heard in worst.rows()]
+
+    def to_bytes(self) -> bytes:
+        """The memory (not the settings): some 20 bytes and the name for each kept producer, before compression."""
+        out = io.BytesIO()
+        head = pl.DataFrame([(None, self.watermark, self.until)], schema=HEARD, orient="row")
+        pl.concat([head, self.producers]).write_ipc(out, compression="zstd")
+        return out.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, lateness: int = 0, idle: int | None = None) -> Watermarks:
+        """What `to_bytes` wrote, under settings that may have changed since: the watermark does not go back."""
+        rows = pl.read_ipc(io.BytesIO(data))
+        _, watermark, until = rows.row(0)
+        return cls(lateness, idle, watermark, until, rows[1:])
+
+    def _spans(self, heard: pl.DataFrame, until: int) -> pl.DataFrame:
+        """Per producer, in order: from when (`start`) to when (`end`) in receive time its largest time was `time`."""
+        clamped = heard.select(*HEARD).with_columns(
+            pl.col("time").clip(MIN_TIME, MAX_TIME), pl.col("received").clip(self.until, until)
+        )
+        ends = pl.col("received").shift(-1).over("producer").fill_null(until + 1)
+        if self.idle is not None:
+            ends = pl.min_horizontal(ends, pl.col("received") + self.idle)
+        return (
+            pl.concat([self.producers, clamped])
+            .group_by("producer", "received")
+            .agg(pl.col("time").max())
+            .sort("producer", "received")
+            .select(
+                "producer",
+                pl.col("time").cum_max().over("producer"),
+                "received",
+                start=pl.col("received").clip(lower_bound=self.until),
+                end=ends.clip(upper_bound=until + 1),
+            )
+        )
+
+
+def _highest(spans: pl.DataFrame, above: int) -> int | None:
+    """The highest value that the smallest live time had at any moment, if higher than `above`.
+
+    A value is reached if at some moment somebody is live and nobody live is below it. Whoever reaches a value has
+    reached all lower ones, so it is found by bisection, each try being one pass over the spans.
+    """
+    alive = spans.filter(pl.col("start") < pl.col("end"))
+    start, end, time = (alive[name].to_numpy() for name in ("start", "end", "time"))
+    # Silence raises the smallest time too, so the moments at which a span ends count as well.
+    moments = np.union1d(start, end)
+    first, behind = np.searchsorted(moments, start), np.searchsorted(moments, end)
+    inhabited = _cover(first, behind, len(moments)) > 0
+    values = np.unique(time[time > above])
+    lo, hi = 0, len(values)
+    while lo < hi:
+        middle = (lo + hi) // 2
+        below = time < values[middle]
+        if np.any(inhabited & (_cover(first[below], behind[below], len(moments)) == 0)):
+            lo = middle + 1
+        else:
+            hi = middle
+    return int(values[lo - 1]) if lo else None
+
+
+def _cover(first: npt.NDArray[np.intp], behind: npt.NDArray[np.intp], moments: int) -> npt.NDArray[np.intp]:
+    """How many of the spans [first, behind) cover each moment."""
+    opened = np.bincount(first, minlength=moments + 1)
+    closed = np.bincount(behind, minlength=moments + 1)
+    return np.cumsum(opened - closed)[:moments]
