@@ -1,0 +1,35 @@
+"""Weighted changes of a table: what turns the rows it had into the rows it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from riverrun.errors import Invalid
+from riverrun.kernels.kernel import WEIGHT
+
+
+def difference(old: pl.DataFrame, new: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+    """The net changes from `old` to `new`, sorted by `key`, retractions (-1) before insertions (+1).
+
+    Both have the same columns, and each row once. Rows in both do not appear; null equals null, NaN equals NaN.
+    """
+    columns = new.columns
+    gone = old.select(columns).join(new, on=columns, how="anti", nulls_equal=True)
+    came = new.join(old, on=columns, how="anti", nulls_equal=True)
+    weighted = [gone.with_columns(_weight(-1)), came.with_columns(_weight(1))]
+    return pl.concat(weighted).sort(*key, WEIGHT, maintain_order=True)
+
+
+def refuse_retractions(rows: pl.DataFrame, operator: str) -> None:
+    """An operator that must see each row once and for all says so when it gets anything else."""
+    if (rows[WEIGHT] < 0).any():
+        raise Invalid(
+            f"{operator} got a retraction, but works on rows that stay",
+            hint=f"Put {operator} before the operator that corrects its results",
+        )
+
+
+def _weight(weight: int) -> pl.Expr:
+    return pl.lit(weight, pl.Int8).alias(WEIGHT)

@@ -1,0 +1,124 @@
+"""`s.dedupe(on, within)`: the first row in log order passes at once; repeats of it do not.
+
+A row is a duplicate if a row with the same values was kept and their event times are at most `within` apart, in either
+direction. Being a duplicate of a duplicate does not count: of a chain, a row further than `within` from every kept one
+is kept again.
+
+A row is judged against the kept rows up to `within` before and after it. Those are remembered until the watermark has
+passed them by twice `within`; a row that is older than the watermark by more than `within` cannot be judged any more
+and is late: dropped and counted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from riverrun.kernels.changes import refuse_retractions
+from riverrun.kernels.kernel import TIME, Clock, Counts, Step
+from riverrun.state.table import State, TableSpec
+
+_ROUNDS = 8
+
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Dedupe:
+    """Rows without repeats of the columns `on` (nulls are equal). `schema` has at least the columns `on`."""
+
+    on: tuple[str, ...]
+    within: int
+    schema: Mapping[str, pl.DataType]
+
+    @property
+    def tables(self) -> Mapping[str, TableSpec]:
+        columns = {name: self.schema[name] for name in self.on}
+        return {"kept": TableSpec({**columns, TIME: pl.Int64()}, identity=(*self.on, TIME), probe=self.on, bucket=TIME)}
+
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+        arrived = inputs["in"]
+        refuse_retractions(arrived, "dedupe")
+        timely = arrived.filter(pl.col(TIME) >= clock.start - self.within)
+        fresh = timely.filter(self._first(state, timely)) if len(timely) else timely
+        state["kept"].put(fresh.select(*self.on, TIME))
+        state["kept"].release(clock.end - 2 * self.within)
+        counts = Counts(
+            read=len(arrived),
+            accepted=len(fresh),
+            late_dropped=len(arrived) - len(timely),
+            duplicates=len(timely) - len(fresh),
+        )
+        return Step(fresh, {"in": counts})
+
+    def _first(self, state: State, rows: pl.DataFrame) -> pl.Series:
+        """Mask of the rows that are no duplicates; `rows` are in log order."""
+        values = rows.select(self.on).unique(maintain_order=True)
+        lo, hi = int(rows[TIME].min()), int(rows[TIME].max())  # type: ignore[arg-type]
+        held = state["kept"].probe_range(values, lo - self.within, hi + self.within + 1).select(*self.on, TIME)
+        ranked = (
+            pl.concat([held, rows.select(held.columns).cast(dict(held.schema.items()))])
+            .with_row_index("_order")
+            .join(values.with_row_index("_value"), on=self.on, how="left", nulls_equal=True, maintain_order="left")
+            .sort("_value", TIME, "_order")
+        )
+        value, time, order = (ranked[name].to_numpy().astype(np.int64) for name in ("_value", TIME, "_order"))
+        kept = _keep(_clusters(value, time, self.within), time, order, order < len(held), self.within)
+        mask = np.empty(len(kept), np.bool_)
+        mask[order] = kept
+        return pl.Series(mask[len(held) :])
+
+
+def _clusters(value: Numbers, time: Numbers, within: int) -> Numbers:
+    """Numbers rows (sorted by value and time); rows with different numbers cannot be duplicates of each other."""
+    apart = (np.diff(value) != 0) | (np.diff(time) > within)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(apart)])
+
+
+def _keep(cluster: Numbers, time: Numbers, order: Numbers, kept: Mask, within: int) -> Mask:
+    """Which rows are kept, when those in `kept` were before all others and the others come in `order`.
+
+    Rounds over whole columns: in each cluster the first row still undecided is kept, and what it covers is decided.
+    Usually two or three are enough. Long chains, of which every link but one is covered, go row by row after that.
+    """
+    kept = kept.copy()
+    open_ = np.flatnonzero(~kept & ~_covered(cluster, time, kept, within))
+    for _ in range(_ROUNDS):
+        if not len(open_):
+            return kept
+        starts = np.flatnonzero(np.diff(cluster[open_], prepend=-1))
+        lengths = np.diff(starts, append=len(open_))
+        first = open_[order[open_] == np.repeat(np.minimum.reduceat(order[open_], starts), lengths)]
+        kept[first] = True
+        open_ = open_[np.abs(time[open_] - np.repeat(time[first], lengths)) > within]
+    _keep_one_by_one(open_[np.lexsort((order[open_], cluster[open_]))], cluster, time, kept, within)
+    return kept
+
+
+def _covered(cluster: Numbers, time: Numbers, kept: Mask, within: int) -> Mask:
+    """Which rows have a kept one of their cluster within reach: the nearest before or behind them."""
+    at = np.arange(len(kept))
+    before = np.maximum.accumulate(np.where(kept, at, -1))
+    behind = np.minimum.accumulate(np.where(kept, at, len(kept))[::-1])[::-1]
+    covered = np.zeros(len(kept), np.bool_)
+    for exists, nearest in ((before >= 0, before), (behind < len(kept), behind)):
+        near = np.where(exists, nearest, 0)
+        covered |= exists & (cluster[near] == cluster) & (np.abs(time[near] - time) <= within)
+    return covered
+
+
+def _keep_one_by_one(rows: npt.NDArray[np.intp], cluster: Numbers, time: Numbers, kept: Mask, within: int) -> None:
+    current, times = -1, list[int]()
+    for row, group, moment in zip(rows.tolist(), cluster[rows].tolist(), time[rows].tolist(), strict=True):
+        if group != current:
+            current, times = group, []
+        nearest = bisect_left(times, moment - within)
+        if nearest == len(times) or times[nearest] > moment + within:
+            insort(times, moment)
+            kept[row] = True
