@@ -20,10 +20,11 @@ Epoch = tuple[pl.DataFrame, int]
 
 @dataclass
 class Played:
-    """What came out: the view (row -> how often), what each epoch changed, late rows, ledger totals of "in"."""
+    """What came out: the view (row -> how often), at the end and after each epoch, and the ledger's totals."""
 
     columns: list[str]
     view: Counter[Row] = field(default_factory=Counter)
+    views: list[Counter[Row]] = field(default_factory=list)
     changes: list[pl.DataFrame] = field(default_factory=list)
     late: list[dict[str, Any]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -48,6 +49,7 @@ def play(kernel: Kernel, epochs: Sequence[Epoch], columns: Sequence[str], drain:
             played.view[_hashable(row[:-1])] += row[-1]
         assert all(count >= 0 for count in played.view.values()), "retracted what was not there"
         played.view = +played.view
+        played.views.append(played.view.copy())
         played.changes.append(step.changes)
         if step.late is not None:
             played.late.extend(step.late.to_dicts())

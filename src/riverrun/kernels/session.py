@@ -1,0 +1,178 @@
+"""Session windows: rows of one key less than `gap` apart; `window_end` is the last row's time + `gap`.
+
+A row can extend a session at either end and join two: then both are replaced by one. A session closes when the
+watermark reaches its end. A row is late if it is older than the watermark by `gap` or more and touches no open session,
+neither itself nor through other rows of its epoch; in other words, if the session it would belong to is closed already.
+
+Rows are kept as they are until their session is gone, so that results are exact for every aggregate, and a retraction
+can shrink or split a session. A session that never ends therefore grows with its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from riverrun.kernels.changes import difference
+from riverrun.kernels.kernel import MAX_TIME, TIME, WATERMARK, Clock, Counts, Step
+from riverrun.kernels.retained import ARRIVAL, ORDER, Aggregates, cancelled, extent, keys, numbered, retained, signed
+from riverrun.state.table import State, StateTable, TableSpec
+
+START, END = "window_start", "window_end"
+_TIMESTAMP = pl.Datetime("us", "UTC")
+_SPAN = {"_first": pl.Int64(), "_last": pl.Int64(), "_end": pl.Int64()}
+
+
+@dataclass(frozen=True)
+class Session:
+    """Aggregates per session. `schema` has the columns `by` and those that are aggregated.
+
+    `horizon` keeps closed sessions that much longer, open to correction; `aside` hands late rows on; `update` shows
+    sessions that are still open.
+    """
+
+    by: tuple[str, ...]
+    gap: int
+    aggregates: Aggregates
+    schema: Mapping[str, pl.DataType]
+    horizon: int = 0
+    aside: bool = False
+    update: bool = False
+
+    @property
+    def tables(self) -> Mapping[str, TableSpec]:
+        rows = retained(self.by, self.schema, {})
+        key = {name: rows.schema[name] for name in self._key}
+        results = {"_issued": pl.Boolean(), **self.aggregates.schema}
+        sessions = TableSpec({**key, **_SPAN, **results}, identity=("_first",), probe=self._key, bucket="_end")
+        return {"rows": rows, "sessions": sessions}
+
+    @property
+    def _key(self) -> tuple[str, ...]:
+        return keys(self.by)
+
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+        sessions, rows = state["sessions"], state["rows"]
+        arrived = numbered(inputs["in"], clock)
+        added, retractions = signed(arrived)
+        before = self._reachable(sessions, arrived)
+        broken = self._take_away(rows, before, retractions)
+        spans = self._clustered(self._spans(before, broken, added, rows))
+        late = added.join(spans.filter(pl.col("_end") <= clock.start - self.horizon), on=ARRIVAL, how="semi")
+        if len(late):
+            spans = self._clustered(spans.join(late, on=ARRIVAL, how="anti"))
+        rows.put(added.join(late, on=ARRIVAL, how="anti"))
+
+        touched = spans.filter(pl.col(ARRIVAL).is_not_null().any().over("_cluster"))
+        joined = touched.filter(pl.col(ARRIVAL).is_null()).select(*self._key, pl.col("_from").alias("_first"))
+        replaced = pl.concat([broken, self._among(before, joined)])
+        changed = touched.select(*self._key, *_SPAN).unique(maintain_order=True)
+        sessions.remove(replaced)
+        sessions.put(self._unissued(changed))
+
+        results = self._close(sessions, rows, changed, clock)
+        changes = difference(
+            self._visible(replaced.filter(pl.col("_issued"))), self._visible(results), [*self.by, START, END]
+        )
+        counts = Counts(
+            read=len(arrived),
+            accepted=len(arrived) - len(late),
+            late_dropped=0 if self.aside else len(late),
+            late_aside=len(late) if self.aside else 0,
+        )
+        missed = late.select(inputs["in"].columns).with_columns(pl.lit(clock.start, pl.Int64).alias(WATERMARK))
+        return Step(changes, {"in": counts}, missed if self.aside else None)
+
+    def _reachable(self, sessions: StateTable, arrived: pl.DataFrame) -> pl.DataFrame:
+        """The sessions of the arrived keys that an arrived row can touch, and later ones."""
+        lo, _ = extent(arrived[TIME])
+        return sessions.probe_range(arrived.select(self._key).unique(maintain_order=True), lo + 1, MAX_TIME)
+
+    def _take_away(self, rows: StateTable, before: pl.DataFrame, retractions: pl.DataFrame) -> pl.DataFrame:
+        """Removes retracted rows; gives the sessions of their keys, whose bounds must be found anew."""
+        if retractions.is_empty():
+            return before.clear()
+        lo, hi = extent(retractions[TIME])
+        held = rows.probe_range(retractions.select(self._key).unique(maintain_order=True), lo, hi)
+        gone = cancelled(held, retractions, list(self.schema))
+        rows.remove(gone)
+        return self._among(before, gone, self._key)
+
+    def _spans(self, before: pl.DataFrame, broken: pl.DataFrame, added: pl.DataFrame, rows: StateTable) -> pl.DataFrame:
+        """Everything that sessions are made of: whole sessions, and single rows (with their `_arrival`)."""
+        on = [*self._key, "_first"]
+        whole = before.join(broken, on=on, how="anti", nulls_equal=True)
+        single = pl.concat(
+            [self._members(rows, broken).select(*self._key, TIME, ARRIVAL), added.select(*self._key, TIME, ARRIVAL)]
+        )
+        return pl.concat(
+            [
+                whole.select(*self._key, pl.lit(None, pl.Int64).alias(ARRIVAL), _from="_first", _to="_last"),
+                single.select(*self._key, ARRIVAL, _from=TIME, _to=TIME),
+            ]
+        )
+
+    def _clustered(self, spans: pl.DataFrame) -> pl.DataFrame:
+        """Each span with the session it belongs to: spans of a key less than `gap` apart, directly or by others."""
+        key = list(self._key)
+        reached = pl.col("_to").cum_max().shift(1).over(key)
+        return (
+            spans.select(*key, ARRIVAL, "_from", "_to")
+            .sort(*key, "_from", "_to", maintain_order=True)
+            .with_columns((pl.col("_from") - reached < self.gap).fill_null(False).not_().cum_sum().alias("_cluster"))
+            .with_columns(
+                pl.col("_from").min().over("_cluster").alias("_first"),
+                pl.col("_to").max().over("_cluster").alias("_last"),
+            )
+            .with_columns((pl.col("_last") + self.gap).alias("_end"))
+        )
+
+    def _close(self, sessions: StateTable, rows: StateTable, changed: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+        """Results of the sessions to show now, remembered while they may change; forgets what can change no more."""
+        span = [*self._key, *_SPAN]
+        over = clock.end - self.horizon
+        closing = sessions.scan(clock.start + 1, clock.end + 1).filter(~pl.col("_issued"))
+        shown = changed if self.update else changed.filter(pl.col("_end") <= clock.end)
+        due = pl.concat([shown, closing.select(span)]).unique(maintain_order=True)
+        gone = pl.concat([changed.filter(pl.col("_end") <= over), sessions.scan(hi=over + 1).select(span)])
+        members = self._members(rows, pl.concat([due, gone]).unique(maintain_order=True))
+        results = due.join(
+            self.aggregates.over(self._among(members, due), span), on=span, how="left", nulls_equal=True
+        ).with_columns(pl.lit(True).alias("_issued"))
+        rows.remove(self._among(members, gone))
+        sessions.put(results.filter(pl.col("_end") > over))
+        sessions.release(over + 1)
+        return results
+
+    def _members(self, rows: StateTable, sessions: pl.DataFrame) -> pl.DataFrame:
+        """The rows of the given sessions, in order, with the bounds of their session."""
+        numbers = sessions.select(self._key).unique(maintain_order=True).with_row_index("_number")
+        lo, _ = extent(sessions["_first"])
+        _, hi = extent(sessions["_last"])
+        found = rows.probe_range(numbers.select(self._key), lo, hi)
+        on = list(self._key)
+        bounds = sessions.join(numbers, on=on, nulls_equal=True).select("_number", *_SPAN).sort("_first")
+        return (
+            found.join(numbers, on=on, nulls_equal=True)
+            .sort(ORDER)
+            .join_asof(bounds, left_on=TIME, right_on="_first", by="_number", check_sortedness=False, coalesce=False)
+            .filter(pl.col(TIME) <= pl.col("_last"))
+        )
+
+    def _among(self, rows: pl.DataFrame, chosen: pl.DataFrame, on: tuple[str, ...] = ()) -> pl.DataFrame:
+        return rows.join(chosen, on=list(on) or [*self._key, "_first"], how="semi", nulls_equal=True)
+
+    def _unissued(self, spans: pl.DataFrame) -> pl.DataFrame:
+        nothing = [pl.lit(None, kind).alias(name) for name, kind in self.aggregates.schema.items()]
+        return spans.with_columns(pl.lit(False).alias("_issued"), *nothing)
+
+    def _visible(self, sessions: pl.DataFrame) -> pl.DataFrame:
+        return sessions.select(
+            *self.by,
+            pl.col("_first").cast(_TIMESTAMP).alias(START),
+            pl.col("_end").cast(_TIMESTAMP).alias(END),
+            *self.aggregates.schema,
+            pl.col("_end").alias(TIME),
+        )

@@ -1,0 +1,126 @@
+"""Sessions: bounds that follow from the rows, merged and corrected by late ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracles import sessions as oracle
+from oracles.epochs import Epoch, Row, frame, play, scripted, split
+from riverrun.kernels.kernel import Clock
+from riverrun.kernels.session import Session
+from riverrun.state.memory import MemoryState
+
+SCHEMA: dict[str, pl.DataType] = {"user": pl.String(), "n": pl.Int64()}
+GAP = 5
+COLUMNS = ["user", "window_start", "window_end", "rows", "total", "opening"]
+
+
+@dataclass(frozen=True)
+class Totals:
+    schema: Mapping[str, pl.DataType]
+
+    def over(self, rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+        return rows.group_by(key, maintain_order=True).agg(
+            pl.len().cast(pl.Int64).alias("rows"),
+            pl.col("n").sum().alias("total"),
+            pl.col("n").first().alias("opening"),
+        )
+
+
+TOTALS = Totals({"rows": pl.Int64(), "total": pl.Int64(), "opening": pl.Int64()})
+
+
+def kernel(horizon: int = 0, aside: bool = False, update: bool = False) -> Session:
+    return Session(("user",), GAP, TOTALS, SCHEMA, horizon, aside, update)
+
+
+def totals(session: list[Row]) -> Row:
+    return len(session), sum(row[1] for row in session), session[0][1]
+
+
+row = st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 9), st.integers(0, 60))
+
+
+@settings(max_examples=150, deadline=None)
+@given(scripted(row, SCHEMA, 20), st.sampled_from([0, 0, 4, 15]), st.booleans(), st.booleans())
+def test_every_epoch_shows_what_the_definition_says(
+    epochs: list[Epoch], horizon: int, aside: bool, update: bool
+) -> None:
+    plain = [(rows.select("user", "n", "_time").rows(), end) for rows, end in epochs]
+    views, late = oracle.after_each_epoch(plain, GAP, horizon, update, totals)
+    played = play(kernel(horizon, aside, update), epochs, COLUMNS)
+    assert played.views == views
+    assert played.counts["late_aside" if aside else "late_dropped"] == len(late)
+    assert Counter((r["user"], r["n"], r["_time"]) for r in played.late) == Counter(late if aside else [])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(row, max_size=40), st.lists(st.integers(0, 40), max_size=5), st.booleans())
+def test_any_batching_ends_like_the_batch(rows: list[Row], cuts: list[int], update: bool) -> None:
+    expected = Counter(oracle.shape(s, GAP, totals) for s in oracle.sessions(rows, GAP))
+    assert play(kernel(update=update), split(rows, cuts, SCHEMA), COLUMNS).view == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(row, st.integers(-1, 4)), max_size=25), st.booleans())
+def test_retracted_rows_leave_no_trace(drawn: list[tuple[Row, int]], update: bool) -> None:
+    epochs = []
+    for number in range(5):
+        added = frame([row for at, (row, _) in enumerate(drawn) if at % 4 == number], SCHEMA, number * 100)
+        gone = frame([row for at, (row, when) in enumerate(drawn) if when == number > at % 4], SCHEMA)
+        epochs.append((pl.concat([added, gone.with_columns(pl.lit(-1, pl.Int8).alias("_weight"))]), 0))
+    left = [row for at in range(4) for row, when in drawn[at::4] if when <= at]
+    expected = Counter(oracle.shape(s, GAP, totals)[:-2] for s in oracle.sessions(left, GAP))
+    played = play(kernel(update=update), epochs, COLUMNS)
+    assert Counter({row[:-2]: 1 for row in played.view}) == expected
+
+
+def one(rows: list[Row], end: int) -> Epoch:
+    return frame(rows, SCHEMA), end
+
+
+def test_a_late_row_joins_two_sessions() -> None:
+    played = play(kernel(horizon=20), [one([("a", 1, 0), ("a", 2, 8)], 20), one([("a", 4, 4)], 20)], COLUMNS)
+    shown = [changes.select("rows", "total", "_weight").rows() for changes in played.changes]
+    assert shown == [[(1, 1, 1), (1, 2, 1)], [(1, 1, -1), (3, 7, 1), (1, 2, -1)], []]
+
+
+def test_a_correction_can_open_a_session_again() -> None:
+    epochs = [one([("a", 1, 10)], 15), one([("a", 1, 14)], 15), one([], 19)]
+    played = play(kernel(horizon=20), epochs, COLUMNS)
+    assert [len(view) for view in played.views] == [1, 0, 1, 1]
+
+
+def test_an_old_row_that_touches_an_open_session_is_in_time() -> None:
+    played = play(
+        kernel(), [one([("a", 1, 10)], 14), one([("a", 1, 6)], 14), one([("a", 1, 0), ("a", 1, 2)], 14)], COLUMNS
+    )
+    assert played.counts["late_dropped"] == 0
+    assert [row["rows"] for row in played.rows()] == [4]
+
+
+def test_without_by_all_rows_share_their_sessions() -> None:
+    schema: dict[str, pl.DataType] = {"n": pl.Int64()}
+    everybody = Session((), GAP, TOTALS, schema)
+    played = play(everybody, [(frame([(1, 0), (2, 4), (3, 20)], schema), 0)], COLUMNS[1:])
+    assert sorted(row["total"] for row in played.rows()) == [3, 3]
+
+
+@pytest.mark.parametrize("horizon", [0, 30])
+def test_nothing_is_kept_of_sessions_that_are_over(horizon: int) -> None:
+    state = MemoryState(kernel(horizon).tables)
+    start = 0
+    for number in range(20):
+        end = number * 100
+        rows = frame([("a", 1, end + 50), ("b", 1, end + 52)], SCHEMA)
+        kernel(horizon).step(state, {"in": rows}, Clock(number, start, end))
+        start = end
+    assert len(state["rows"].scan()) == 2
+    assert len(state["sessions"].scan()) == 2
