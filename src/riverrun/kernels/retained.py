@@ -10,7 +10,7 @@ from typing import Protocol
 
 import polars as pl
 
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock
+from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WATERMARK, WEIGHT, Clock, Counts, Step
 from riverrun.state.table import TableSpec
 
 ARRIVAL = "_arrival"
@@ -71,3 +71,15 @@ def extent(times: pl.Series) -> tuple[int, int]:
     if not len(times):
         return 0, 0
     return int(times.to_numpy().min()), int(times.to_numpy().max()) + 1
+
+
+def accounted(changes: pl.DataFrame, rows: pl.DataFrame, late: pl.DataFrame, clock: Clock, aside: bool) -> Step:
+    """The step of a window over `rows`: its changes, the ledger, and the late rows where they are put aside."""
+    counts = Counts(
+        read=len(rows),
+        accepted=len(rows) - len(late),
+        late_dropped=0 if aside else len(late),
+        late_aside=len(late) if aside else 0,
+    )
+    missed = late.select(rows.columns).with_columns(pl.lit(clock.start, pl.Int64).alias(WATERMARK))
+    return Step(changes, {"in": counts}, missed if aside else None)

@@ -16,8 +16,19 @@ from dataclasses import dataclass
 import polars as pl
 
 from riverrun.kernels.changes import difference
-from riverrun.kernels.kernel import MAX_TIME, TIME, WATERMARK, Clock, Counts, Step
-from riverrun.kernels.retained import ARRIVAL, ORDER, Aggregates, cancelled, extent, keys, numbered, retained, signed
+from riverrun.kernels.kernel import MAX_TIME, TIME, Clock, Step
+from riverrun.kernels.retained import (
+    ARRIVAL,
+    ORDER,
+    Aggregates,
+    accounted,
+    cancelled,
+    extent,
+    keys,
+    numbered,
+    retained,
+    signed,
+)
 from riverrun.state.table import State, StateTable, TableSpec
 
 START, END = "window_start", "window_end"
@@ -76,14 +87,7 @@ class Session:
         changes = difference(
             self._visible(replaced.filter(pl.col("_issued"))), self._visible(results), [*self.by, START, END]
         )
-        counts = Counts(
-            read=len(arrived),
-            accepted=len(arrived) - len(late),
-            late_dropped=0 if self.aside else len(late),
-            late_aside=len(late) if self.aside else 0,
-        )
-        missed = late.select(inputs["in"].columns).with_columns(pl.lit(clock.start, pl.Int64).alias(WATERMARK))
-        return Step(changes, {"in": counts}, missed if self.aside else None)
+        return accounted(changes, inputs["in"], late, clock, self.aside)
 
     def _reachable(self, sessions: StateTable, arrived: pl.DataFrame) -> pl.DataFrame:
         """The sessions of the arrived keys that an arrived row can touch, and later ones."""

@@ -1,0 +1,149 @@
+"""Sliding windows: the window (t - size, t] of a key, one result per distinct event time t of the key.
+
+A window is final when the watermark has passed t: its end belongs to it. A row belongs to the windows of all times in
+[t, t + size), so it is late when all of those are closed; one that is late for its own window only still counts in
+the later ones, and has no result of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from riverrun.kernels.changes import difference
+from riverrun.kernels.kernel import TIME, Clock, Step
+from riverrun.kernels.ranges import WINDOW, Numbers, expanded, trailing
+from riverrun.kernels.retained import ORDER, Aggregates, accounted, cancelled, extent, keys, numbered, retained, signed
+from riverrun.state.table import State, StateTable, TableSpec
+
+START, END = "window_start", "window_end"
+_TIMESTAMP = pl.Datetime("us", "UTC")
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """Aggregates over the last `size` of each key. `schema` has the columns `by` and those that are aggregated.
+
+    `horizon` keeps closed windows that much longer, open to correction; `aside` hands late rows on; `update` shows
+    windows that are still open.
+    """
+
+    by: tuple[str, ...]
+    size: int
+    aggregates: Aggregates
+    schema: Mapping[str, pl.DataType]
+    horizon: int = 0
+    aside: bool = False
+    update: bool = False
+
+    @property
+    def tables(self) -> Mapping[str, TableSpec]:
+        rows = retained(self.by, self.schema, {"_anchor": pl.Boolean()})
+        if not self._reissues:
+            return {"rows": rows}
+        columns = {**{name: rows.schema[name] for name in self._key}, TIME: pl.Int64(), **self.aggregates.schema}
+        return {"rows": rows, "results": TableSpec(columns, identity=(TIME,), probe=self._key, bucket=TIME)}
+
+    @property
+    def _key(self) -> tuple[str, ...]:
+        return keys(self.by)
+
+    @property
+    def _reissues(self) -> bool:
+        return self.update or self.horizon > 0
+
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+        rows = state["rows"]
+        arrived = numbered(inputs["in"], clock)
+        added, retractions = signed(arrived)
+        limit = clock.start - self.horizon
+        late = added.filter(pl.col(TIME) <= limit - self.size)
+        accepted = added.filter(pl.col(TIME) > limit - self.size).with_columns((pl.col(TIME) >= limit).alias("_anchor"))
+        gone = self._take_away(rows, retractions)
+        rows.put(accepted)
+
+        moments = [*self._key, TIME]
+        due = rows.scan(clock.start, clock.end).filter("_anchor").select(moments)
+        if self._reissues:
+            touched = pl.concat([accepted.select(moments), gone.select(moments)])
+            old, again = self._affected(state, touched, limit, None if self.update else clock.end)
+            due = again if self.update else pl.concat([due, again])
+            results = self._results(rows, due.unique(maintain_order=True))
+            state["results"].remove(old)
+            state["results"].put(results)
+            state["results"].release(clock.end - self.horizon)
+            changes = self._difference(old, results)
+        else:
+            results = self._results(rows, due.unique(maintain_order=True))
+            changes = self._difference(results.clear(), results)
+        rows.release(clock.end - self.horizon - self.size + 1)
+        return accounted(changes, inputs["in"], late, clock, self.aside)
+
+    def _take_away(self, rows: StateTable, retractions: pl.DataFrame) -> pl.DataFrame:
+        """Removes the rows that were retracted, and gives them."""
+        lo, hi = extent(retractions[TIME])
+        held = rows.probe_range(retractions.select(self._key).unique(maintain_order=True), lo, hi)
+        gone = cancelled(held, retractions, list(self.schema))
+        rows.remove(gone)
+        return gone
+
+    def _affected(
+        self, state: State, touched: pl.DataFrame, limit: int, before: int | None
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Results issued for windows that have a touched row, and the times of such windows, open to correction."""
+        lo, hi = extent(touched[TIME])
+        numbers = touched.select(self._key).unique(maintain_order=True).with_row_index("_number")
+        issued = state["results"].probe_range(numbers.select(self._key), lo, hi + self.size)
+        behind = hi + self.size if before is None else min(hi + self.size, before)
+        moments = (
+            state["rows"]
+            .probe_range(numbers.select(self._key), max(lo, limit), behind)
+            .filter("_anchor")
+            .select(*self._key, TIME)
+            .unique(maintain_order=True)
+        )
+        return self._within_reach(issued, touched, numbers), self._within_reach(moments, touched, numbers)
+
+    def _within_reach(self, moments: pl.DataFrame, touched: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
+        """Those moments whose window has a touched row."""
+        lo, hi = self._ranges(_ranked(touched, numbers, [TIME]), moments, numbers)
+        return moments.filter(pl.Series(lo < hi))
+
+    def _results(self, rows: StateTable, moments: pl.DataFrame) -> pl.DataFrame:
+        """The aggregates of the windows that end at these moments of their keys."""
+        numbers = moments.select(self._key).unique(maintain_order=True).with_row_index("_number")
+        lo, hi = extent(moments[TIME])
+        found = _ranked(rows.probe_range(numbers.select(self._key), lo - self.size + 1, hi), numbers, ORDER)
+        start, behind = self._ranges(found, moments, numbers)
+        pieces = [self.aggregates.over(piece, [WINDOW]) for piece in expanded(found, start, behind)]
+        if not pieces:
+            return moments.with_columns(pl.lit(None, kind).alias(name) for name, kind in self.aggregates.schema.items())
+        return moments.with_row_index(WINDOW).join(pl.concat(pieces), on=WINDOW, how="left").drop(WINDOW)
+
+    def _ranges(self, rows: pl.DataFrame, moments: pl.DataFrame, numbers: pl.DataFrame) -> tuple[Numbers, Numbers]:
+        """For each moment, the range of `rows` (ranked) that its window has."""
+        at = moments.join(numbers, on=list(self._key), how="left", nulls_equal=True, maintain_order="left")
+        key, time = (rows[name].to_numpy().astype(np.int64) for name in ("_number", TIME))
+        at_key, at_time = (at[name].to_numpy().astype(np.int64) for name in ("_number", TIME))
+        return trailing(key, time, at_key, at_time, self.size)
+
+    def _difference(self, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+        return difference(self._visible(old), self._visible(new), [*self.by, END])
+
+    def _visible(self, results: pl.DataFrame) -> pl.DataFrame:
+        return results.select(
+            *self.by,
+            (pl.col(TIME) - self.size).cast(_TIMESTAMP).alias(START),
+            pl.col(TIME).cast(_TIMESTAMP).alias(END),
+            *self.aggregates.schema,
+            TIME,
+        )
+
+
+def _ranked(rows: pl.DataFrame, numbers: pl.DataFrame, order: Sequence[str]) -> pl.DataFrame:
+    """Rows with the number of their key, sorted by it and by `order`."""
+    key = [name for name in numbers.columns if name != "_number"]
+    return rows.join(numbers, on=key, nulls_equal=True).sort("_number", *order)
