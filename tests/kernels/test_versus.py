@@ -94,3 +94,13 @@ def test_windows_that_nobody_can_need_are_forgotten() -> None:
     kept = state["windows"].scan()
     assert min(to_micros(end) for end in kept["window_end"]) == 300 - EARLIER
     assert len(kept) == 3
+
+
+def test_without_by_there_is_one_window_to_compare_with() -> None:
+    schema = {name: kind for name, kind in SCHEMA.items() if name != "shop"}
+    rows = changes([(("x", 0), (1, "p"), 1), (("x", 20), (5, "q"), 1)]).drop("shop")
+    played = play(Versus((), EARLIER, schema), [(rows, 0)], COLUMNS[1:])
+    assert sorted((row["n"], row["n_before"], row["most_before"]) for row in played.rows()) == [
+        (1, None, None),
+        (5, 1, "p"),
+    ]

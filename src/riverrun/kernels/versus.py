@@ -14,6 +14,7 @@ import polars as pl
 
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import TIME, WEIGHT, Clock, Counts, Step
+from riverrun.kernels.retained import ALL, keys
 from riverrun.state.table import State, StateTable, TableSpec
 
 START, END = "window_start", "window_end"
@@ -33,8 +34,8 @@ class Versus:
 
     @property
     def tables(self) -> Mapping[str, TableSpec]:
-        schema = {**self.schema, TIME: pl.Int64()}
-        return {"windows": TableSpec(schema, identity=(START,), probe=self.by, bucket=TIME)}
+        schema = {**self.schema, ALL: pl.Int8(), TIME: pl.Int64()}
+        return {"windows": TableSpec(schema, identity=(START,), probe=keys(self.by), bucket=TIME)}
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
         arrived, windows = inputs["in"], state["windows"]
@@ -43,30 +44,32 @@ class Versus:
         shown = pl.concat([touched, self._moved(touched, 1)]).unique(maintain_order=True)
         old = self._compared(windows, shown)
         present = arrived.filter(pl.col(WEIGHT) > 0)
-        windows.remove(self._timed(touched))
-        windows.put(self._timed(present).select(*self.schema, TIME))
+        windows.remove(_addressed(touched))
+        windows.put(_addressed(present))
         changes = difference(old, self._compared(windows, shown), self.key)
         windows.release(clock.end - self.earlier)
         return Step(changes, {"in": Counts(read=len(arrived), accepted=len(arrived))})
 
-    def _compared(self, windows: StateTable, keys: pl.DataFrame) -> pl.DataFrame:
-        """The output rows of those `keys` that exist."""
+    def _compared(self, windows: StateTable, wanted: pl.DataFrame) -> pl.DataFrame:
+        """The output rows of those `wanted` keys that exist."""
         on = list(self.key)
-        current = self._windows(windows, keys)
-        before = self._moved(self._windows(windows, self._moved(keys, -1)), 1).drop(TIME)
+        current = self._windows(windows, wanted)
+        before = self._moved(self._windows(windows, self._moved(wanted, -1)), 1).drop(TIME)
         return current.join(before, on=on, how="left", nulls_equal=True, suffix="_before").select(
             *self.schema, *(f"{name}_before" for name in self.schema if name not in on), TIME
         )
 
-    def _windows(self, windows: StateTable, keys: pl.DataFrame) -> pl.DataFrame:
+    def _windows(self, windows: StateTable, wanted: pl.DataFrame) -> pl.DataFrame:
         """The stored windows with these keys."""
-        addresses = self._timed(keys).select(*self.by, TIME).unique(maintain_order=True)
-        found = windows.probe(addresses)
-        return found.join(keys, on=list(self.key), how="semi", nulls_equal=True)
+        addresses = _addressed(wanted).select(*keys(self.by), TIME).unique(maintain_order=True)
+        found = windows.probe(addresses).drop(ALL)
+        return found.join(wanted, on=list(self.key), how="semi", nulls_equal=True)
 
     def _moved(self, rows: pl.DataFrame, times: int) -> pl.DataFrame:
         distance = pl.duration(microseconds=times * self.earlier)
         return rows.with_columns(pl.col(START) + distance, pl.col(END) + distance)
 
-    def _timed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        return rows.with_columns(pl.col(END).to_physical().alias(TIME))
+
+def _addressed(windows: pl.DataFrame) -> pl.DataFrame:
+    """Windows with the columns by which state finds them."""
+    return windows.with_columns(pl.col(END).to_physical().alias(TIME), pl.lit(0, pl.Int8).alias(ALL))
