@@ -49,7 +49,7 @@ happenings = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(happenings, st.integers(0, 20))
 def test_event_time_is_the_true_time_plus_the_time_on_the_wire(
     drawn: list[tuple[str | None, int, int, int, int]], cut: int

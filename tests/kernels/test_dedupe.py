@@ -46,7 +46,7 @@ def one_after_the_other(epochs: list[Epoch], within: int) -> tuple[Counter[Row],
     return passed, duplicates, late
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(scripted(row, SCHEMA, 30), st.sampled_from([0, 1, 5, 12]))
 def test_first_rows_pass_and_the_ledger_names_the_others(epochs: list[Epoch], within: int) -> None:
     passed, duplicates, late = one_after_the_other(epochs, within)
@@ -55,7 +55,7 @@ def test_first_rows_pass_and_the_ledger_names_the_others(epochs: list[Epoch], wi
     assert (played.counts["duplicates"], played.counts["late_dropped"]) == (duplicates, late)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(row, max_size=40), st.lists(st.integers(0, 40), max_size=5), st.sampled_from([0, 3, 12]))
 def test_any_batching_keeps_the_same_rows(rows: list[Row], cuts: list[int], within: int) -> None:
     whole = play(deduper(within), split(rows, [], SCHEMA), COLUMNS)

@@ -27,7 +27,7 @@ def last_by_time(rows: list[Row]) -> dict[Any, Row]:
     return last
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(rows_of, st.lists(st.integers(0, 30), max_size=5))
 def test_any_batching_holds_the_last_row_of_each_key(rows: list[Row], cuts: list[int]) -> None:
     played = play(LATEST, split(rows, cuts, SCHEMA), list(SCHEMA))

@@ -25,7 +25,7 @@ def largest(left: Columns, right: Columns) -> Columns:
 bounds = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted), min_size=1, max_size=20)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(-9, 9), min_size=40, max_size=40), bounds)
 def test_each_range_gets_its_own(values: list[int], pairs: list[list[int]]) -> None:
     lo, hi = np.array(pairs).T

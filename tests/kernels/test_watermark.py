@@ -41,7 +41,7 @@ def run(heard: list[Heard], cuts: list[int], until: int, mark: Watermarks) -> Wa
     return mark
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(heards, cuts, idles, st.integers(0, 5), st.integers(30, 45))
 def test_any_split_into_epochs_ends_where_the_definition_says(
     heard: list[Heard], cuts: list[int], idle: int | None, lateness: int, until: int
@@ -51,7 +51,7 @@ def test_any_split_into_epochs_ends_where_the_definition_says(
     assert run(heard, [], until, Watermarks(lateness, idle)).watermark == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(heards, max_size=5), idles, st.integers(0, 5))
 def test_it_never_goes_back(epochs: list[list[Heard]], idle: int | None, lateness: int) -> None:
     mark = Watermarks(lateness, idle)
@@ -63,16 +63,16 @@ def test_it_never_goes_back(epochs: list[list[Heard]], idle: int | None, latenes
     assert mark.finished().watermark == MAX_TIME
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(heards, st.integers(1, 12), st.integers(0, 5))
 def test_the_deadline_is_the_first_tick_that_moves_it(heard: list[Heard], idle: int, lateness: int) -> None:
     mark = Watermarks(lateness, idle).advance(rows(*heard), 30)
     nothing = rows()
-    moving = [tick for tick in range(31, 60) if mark.advance(nothing, tick).watermark > mark.watermark]
+    moving = [tick for tick in range(31, 45) if mark.advance(nothing, tick).watermark > mark.watermark]
     assert mark.deadline == (moving[0] if moving else None)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(heards, st.integers(1, 12))
 def test_a_producer_a_year_ahead_changes_nothing_for_the_others(heard: list[Heard], max_skew: int) -> None:
     usual = Watermarks().advance(rows(*heard), 30)

@@ -89,11 +89,11 @@ class Watermarks:
         spans = self._spans(heard, until)
         reached = _highest(spans, self.watermark + self.lateness)
         watermark = self.watermark if reached is None else min(reached - self.lateness, MAX_TIME)
-        last = spans.group_by("producer").agg(pl.col("time", "received").last())
+        last = spans.select(*HEARD).unique("producer", keep="last", maintain_order=True)
         if self.idle is not None:
             relevant = (pl.col("received") + self.idle > until) | (pl.col("time") - self.lateness > watermark)
             last = last.filter(relevant)
-        return replace(self, watermark=watermark, until=until, producers=last.sort("producer"))
+        return replace(self, watermark=watermark, until=until, producers=last)
 
     def finished(self) -> Watermarks:
         """The end of the input: everything closes."""
@@ -142,21 +142,21 @@ class Watermarks:
         clamped = heard.select(*HEARD).with_columns(
             pl.col("time").clip(MIN_TIME, MAX_TIME), pl.col("received").clip(self.until, until)
         )
-        ends = pl.col("received").shift(-1).over("producer").fill_null(until + 1)
-        if self.idle is not None:
-            ends = pl.min_horizontal(ends, pl.col("received") + self.idle)
-        return (
-            pl.concat([self.producers, clamped])
+        silent = self.producers.join(clamped, on="producer", how="anti", nulls_equal=True, maintain_order="left")
+        before = self.producers.join(clamped, on="producer", how="semi", nulls_equal=True)
+        speaking = (
+            pl.concat([before, clamped])
             .group_by("producer", "received")
             .agg(pl.col("time").max())
             .sort("producer", "received")
-            .select(
-                "producer",
-                pl.col("time").cum_max().over("producer"),
-                "received",
-                start=pl.col("received").clip(lower_bound=self.until),
-                end=ends.clip(upper_bound=until + 1),
-            )
+            .select("producer", pl.col("time").cum_max().over("producer"), "received")
+            .with_columns(pl.col("received").shift(-1).over("producer").fill_null(until + 1).alias("end"))
+        )
+        spans = pl.concat([silent.with_columns(pl.lit(until + 1, pl.Int64).alias("end")), speaking])
+        ends = pl.col("end") if self.idle is None else pl.min_horizontal("end", pl.col("received") + self.idle)
+        return spans.with_columns(
+            pl.col("received").clip(lower_bound=self.until).alias("start"),
+            ends.clip(upper_bound=until + 1).alias("end"),
         )
 
 
