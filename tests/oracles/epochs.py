@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 from hypothesis import strategies as st
 
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, TIME, WEIGHT, Clock, Counts, Kernel
+from riverrun.state.directory import RunState, StateDirectory
 from riverrun.state.memory import MemoryState
+from riverrun.state.table import State
 
 Row = tuple[Any, ...]
 Epoch = tuple[pl.DataFrame, int]
@@ -33,16 +36,24 @@ class Played:
         return [dict(zip(self.columns, row, strict=True)) for row, count in self.view.items() for _ in range(count)]
 
 
-def play(kernel: Kernel, epochs: Sequence[Epoch], columns: Sequence[str], drain: bool = True) -> Played:
-    """Runs `epochs` (rows, watermark at the end) one after the other, and then the end of the input."""
-    state = MemoryState(kernel.tables)
+def play(kernel: Kernel, epochs: Sequence[Epoch], columns: Sequence[str], directory: Path | None = None) -> Played:
+    """Runs `epochs` (rows, watermark at the end) one after the other, and then the end of the input.
+
+    With a `directory`, state is in files there, written and opened again in every epoch.
+    """
+    state: State = MemoryState(kernel.tables)
+    files = StateDirectory(directory, inline_bytes=1000) if directory else None
+    entry = None
     played = Played([*columns, TIME])
     start = MIN_TIME
     ends = [(rows, max(end, MIN_TIME), False) for rows, end in epochs]
-    if drain:
-        ends.append((epochs[0][0].clear(), MAX_TIME, True))
+    ends.append((epochs[0][0].clear(), MAX_TIME, True))
     for number, (rows, end, final) in enumerate(ends):
+        if files:
+            state = files.open(entry, kernel.tables, "node", 0)
         step = kernel.step(state, {"in": rows}, Clock(number, start, end, final=final))
+        if isinstance(state, RunState):
+            entry = state.commit(number)
         _check(step.changes, step.counts)
         assert step.counts["in"].read == len(rows)
         for row in step.changes.select(*played.columns, WEIGHT).rows():
