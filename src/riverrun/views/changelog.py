@@ -1,0 +1,117 @@
+"""The changes of a view, kept per commit as Arrow blobs, and the cursors that name a place among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from riverrun.errors import Invalid
+from riverrun.views.columns import give_back, rows_of
+from riverrun.views.spec import ViewSpec
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from riverrun.views.net import Net
+
+OP = "_op"
+INSERT, DELETE, OLD, NEW = range(4)
+PART_ROWS = 1 << 15
+_CURSOR = re.compile(r"(\d+)(?::(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a view's row. `op` is "insert", "update" or "delete"; `cursor` is the place just behind it."""
+
+    op: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cursor:
+    """A place in a view's changes: behind the first `done` of a commit, or behind all of it (`done` is None).
+
+    >>> str(Cursor.parse("17:3")), str(Cursor.parse("17"))
+    ('17:3', '17')
+    """
+
+    commit: int
+    done: int | None = None
+
+    def __str__(self) -> str:
+        return str(self.commit) if self.done is None else f"{self.commit}:{self.done}"
+
+    @classmethod
+    def parse(cls, text: str) -> Cursor:
+        found = _CURSOR.fullmatch(text)
+        if not found:
+            raise Invalid(f"not a cursor: {text!r}", hint="Give the .cursor of a change, as it was")
+        return cls(int(found[1]), None if found[2] is None else int(found[2]))
+
+
+def record(changes: Net) -> pl.DataFrame:
+    """The changes as rows with an `_op`; the two rows of an update stand together, deletes come first."""
+    import polars as pl
+
+    def marked(rows: pl.DataFrame, op: int) -> pl.DataFrame:
+        return rows.with_columns(pl.lit(op, pl.Int8).alias(OP))
+
+    old, new = marked(changes.old, OLD), marked(changes.new, NEW)
+    pairs = pl.concat([old, new]).select(pl.all().gather(pl.int_range(2 * old.height) // 2 + _halves(old.height)))
+    return pl.concat([marked(changes.gone, DELETE), pairs, marked(changes.set, INSERT)])
+
+
+def _halves(pairs: int) -> pl.Expr:
+    import polars as pl
+
+    return (pl.int_range(2 * pairs) % 2) * pairs
+
+
+def pack(rows: pl.DataFrame) -> Iterator[tuple[int, bytes]]:
+    """The rows as blobs of bounded size, each with its number of changes; an update is never split."""
+    import io
+
+    import polars as pl
+
+    start = 0
+    while start < rows.height:
+        part = rows.slice(start, PART_ROWS)
+        if part[OP][-1] == OLD:
+            part = rows.slice(start, PART_ROWS + 1)
+        start += part.height
+        out = io.BytesIO()
+        part.write_ipc(out, compression="lz4", compat_level=pl.CompatLevel.oldest())
+        yield part.height - int((part[OP] == OLD).sum()), out.getvalue()
+
+
+def unpack(blob: bytes, spec: ViewSpec) -> tuple[list[int], pa.Table]:
+    """Ops and rows of a blob, with the values as they were given."""
+    kept = pa.ipc.open_file(pa.BufferReader(blob)).read_all()
+    columns = [give_back(kept.column(f"c{i}"), field.type) for i, field in enumerate(spec.arrow)]
+    return kept.column(OP).to_pylist(), pa.table(columns, schema=spec.arrow)
+
+
+def changes_of(blob: bytes, spec: ViewSpec, commit: int, before: int, total: int) -> Iterator[Change]:
+    """The changes in a blob of a commit of `total` changes, `before` of them in earlier blobs."""
+    ops, table = unpack(blob, spec)
+    at = before
+    old: dict[str, Any] | None = None
+    for op, row in zip(ops, rows_of(table.select(spec.visible)), strict=True):
+        if op == OLD:
+            old = row
+            continue
+        at += 1
+        cursor = str(Cursor(commit, None if at == total else at))
+        if op == INSERT:
+            yield Change("insert", None, row, cursor)
+        elif op == DELETE:
+            yield Change("delete", row, None, cursor)
+        else:
+            yield Change("update", old, row, cursor)

@@ -1,0 +1,64 @@
+"""One epoch as a store takes it, and what a store knows of a flow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from riverrun.views.positions import Positions
+
+WEIGHT = "_weight"
+
+
+def now() -> int:
+    """Microseconds since 1970, from the wall clock. Only shown and used for retention, never for order."""
+    return time.time_ns() // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Everything one epoch of one flow changes in one store.
+
+    `changes` has, by view, a table of the view's columns and `_weight` (+1 inserts, −1 retracts), in log order.
+    `positions` is where the epoch's input ends. `manifest` is the state that belongs to it, `ledger` any plain data
+    kept beside it. `rebuild` is the token of a rebuild when the epoch belongs to one.
+    """
+
+    flow: str
+    fence: int
+    epoch: int
+    positions: Positions
+    changes: Mapping[str, pa.Table] = field(default_factory=dict)
+    manifest: bytes | None = None
+    ledger: Any = None
+    received: int = 0
+    committed: int = field(default_factory=now)
+    rebuild: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """What a store holds of a flow after its newest epoch; `epoch` is 0 before the first."""
+
+    epoch: int
+    fence: int
+    positions: dict[str, dict[int, int]]
+    manifest: bytes | None = None
+    ledger: Any = None
+    received: int = 0
+    committed: int = 0
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a view is: the commit it shows, counted by the store, and the input positions of its topics."""
+
+    commit: int
+    epoch: int
+    positions: dict[str, dict[int, int]]
+    committed: int

@@ -1,0 +1,136 @@
+"""Tables of views in SQLite: how values are bound, and how people see them in SQL.
+
+A key column holds no NULL, since SQLite takes two NULLs of a unique key for different: in key columns a null is an
+empty blob (in binary ones an empty text), values no column of the type can have. NaN, which SQLite would turn into
+NULL, is the text 'NaN'. Tables have no types and no rowid: rows lie in key order, the order they are written in.
+
+Under the view's own name there is an SQL VIEW for people, where timestamps are text ("2026-01-31 12:00:00.25", UTC),
+dates are text, and decimals are numbers (rounded to 15 digits or so; `rows`, `get` and `arrow` give the exact ones).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from riverrun.views.catalogue import ViewRow
+from riverrun.views.columns import Kept
+from riverrun.views.layout import Layout
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROWS_PER_STATEMENT = 300
+_MOST_PARAMETERS = 32_000
+
+
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def table(view: ViewRow) -> str:
+    """The table of a view's rows."""
+    return f'"riverrun:rows:{view.rows}"'
+
+
+def create(view: ViewRow, layout: Layout) -> str:
+    """The statement that makes the table."""
+    columns, key = ", ".join(layout.columns), ", ".join(layout.key)
+    return f"create table {table(view)} ({columns}, primary key ({key})) without rowid"
+
+
+def upsert(view: ViewRow, layout: Layout, rows: int) -> str:
+    """A statement for so many rows. Nothing but the key is unique, so to replace a row is to update it."""
+    values = ", ".join([_marks(len(layout.columns))] * rows)
+    return f"replace into {table(view)} values {values}"
+
+
+def having(layout: Layout, rows: int) -> str:
+    """A condition for so many keys."""
+    if len(layout.key) == 1:
+        return f"{layout.key[0]} in {_marks(rows)}"
+    return f"({', '.join(layout.key)}) in (values {', '.join([_marks(len(layout.key))] * rows)})"
+
+
+def _marks(count: int) -> str:
+    return f"({', '.join('?' * count)})"
+
+
+def bound(layout: Layout, rows: pl.DataFrame) -> Iterator[list[Any]]:
+    """Parameters of statements, for `ROWS_PER_STATEMENT` rows each, the last for the rest."""
+    columns = [_values(rows[name], layout.kind(name), name in layout.key) for name in rows.columns]
+    flat = chain.from_iterable(zip(*columns, strict=True))
+    while part := list(islice(flat, rows_per_statement(len(columns)) * len(columns))):
+        yield part
+
+
+def rows_per_statement(columns: int) -> int:
+    """How many rows of so many columns one statement takes."""
+    return max(1, min(ROWS_PER_STATEMENT, _MOST_PARAMETERS // columns))
+
+
+def _no_value(kind: Kept) -> str | bytes:
+    return "" if kind is Kept.BYTES else b""
+
+
+def _values(column: pl.Series, kind: Kept, is_key: bool) -> list[Any]:
+    values = column.to_list()
+    if kind is Kept.DOUBLE and column.is_nan().any():
+        values = ["NaN" if value is not None and isnan(value) else value for value in values]
+    if is_key and column.null_count():
+        none = _no_value(kind)
+        values = [none if value is None else value for value in values]
+    return values
+
+
+def fetched(layout: Layout, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Kept rows from rows of SQLite."""
+    columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in layout.columns]
+    for i, (name, kind) in enumerate(zip(layout.columns, layout.kinds, strict=True)):
+        if name in layout.key:
+            none = _no_value(kind)
+            if none in columns[i]:
+                columns[i] = [None if value == none else value for value in columns[i]]
+        if kind is Kept.DOUBLE and "NaN" in columns[i]:
+            columns[i] = [float("nan") if value == "NaN" else value for value in columns[i]]
+    return layout.table(columns)
+
+
+def shown(view: ViewRow, layout: Layout) -> str:
+    """The columns as people see them in SQL, without the hidden ones."""
+    spec = view.spec
+    parts = []
+    for name, field, column, kind in zip(spec.names, spec.arrow, layout.columns, layout.kinds, strict=False):
+        if name not in spec.hidden:
+            # Only where there are nulls: an expression would keep conditions on the key from using it.
+            none = "''" if kind is Kept.BYTES else "x''"
+            raw = f"nullif({column}, {none})" if column in view.nulls else column
+            parts.append(f"{_shown(raw, field.type)} as {quoted(name)}")
+    return ", ".join(parts)
+
+
+def _shown(column: str, kind: pa.DataType) -> str:
+    if pa.types.is_timestamp(kind):
+        micros = f"(({column} % 1000000 + 1000000) % 1000000)"
+        seconds = f"datetime(({column} - {micros}) / 1000000, 'unixepoch')"
+        fraction = f"rtrim('.' || printf('%06d', {micros}), '0')"
+        return f"iif({column} % 1000000 = 0, {seconds}, {seconds} || {fraction})"
+    if pa.types.is_date(kind):
+        return f"date({column} * 86400, 'unixepoch')"
+    if pa.types.is_decimal(kind):
+        return f"cast({column} as real)"
+    return column
+
+
+def frame(layout: Layout, rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:
+    """Kept rows as a Polars frame."""
+    import polars as pl
+
+    made = pl.from_arrow(fetched(layout, rows))
+    assert isinstance(made, pl.DataFrame)
+    return made

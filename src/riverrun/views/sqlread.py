@@ -1,0 +1,213 @@
+"""Reading views of an SQL store: rows, changes, versions."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from riverrun.durations import from_micros
+from riverrun.errors import Invalid, OutOfRange
+from riverrun.views import catalogue
+from riverrun.views.catalogue import CHANGES, EPOCHS, FLOWS, LIVE, VIEWS, Session, ViewRow
+from riverrun.views.changelog import DELETE, OLD, OP, Change, Cursor, changes_of
+from riverrun.views.columns import keep
+from riverrun.views.epoch import Progress
+from riverrun.views.layout import Layout
+from riverrun.views.positions import Positions, covers, from_json
+from riverrun.views.spec import ViewSpec
+from riverrun.views.sqlstore import SqlStore
+from riverrun.views.where import check_condition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class SqlReads(SqlStore):
+    """An SQL store that can be read."""
+
+    @abstractmethod
+    def _scan(self, db: Session, view: ViewRow, layout: Layout, where: str | None, limit: int | None) -> pa.Table:
+        """Kept rows in key order."""
+
+    def views(self) -> list[ViewSpec]:
+        with self._reading() as db:
+            return [view.spec for view in catalogue.all_views(db)]
+
+    def spec(self, view: str) -> ViewSpec:
+        with self._reading() as db:
+            return catalogue.need_view(db, view).spec
+
+    def progress(self, view: str) -> Progress:
+        with self._reading() as db:
+            return _progress(db, view)
+
+    def count(self, view: str) -> int:
+        with self._reading() as db:
+            row = db.one(f'select count(*) from "riverrun:rows:{catalogue.need_view(db, view).rows}"')
+            return int(row[0]) if row else 0
+
+    def fetch(self, view: str, where: str | None = None, limit: int | None = None) -> pa.Table:
+        if where is not None:
+            check_condition(where)
+        if limit is not None and limit < 0:
+            raise Invalid(f"limit cannot be negative: {limit}")
+        with self._reading() as db:
+            row = catalogue.need_view(db, view)
+            layout = Layout.of(row.spec)
+            kept = self._scan(db, row, layout, where, limit)
+        return layout.give_back(kept)
+
+    def lookup(self, view: str, key: Sequence[pa.Array]) -> pa.Table:
+        import polars as pl
+        import pyarrow as pa
+
+        with self._reading() as db:
+            row = catalogue.need_view(db, view)
+            layout = Layout.of(row.spec)
+            parts = [keep(part) for part in key] or [pa.array([0], pa.int64())]
+            keys = pl.from_arrow(pa.table(parts, names=list(layout.key)))
+            assert isinstance(keys, pl.DataFrame)
+            found = self._find(db, row, layout, keys)
+        return layout.give_back(found.to_arrow())
+
+    def changes(self, view: str, after: Cursor | None) -> Iterator[Change]:
+        while True:
+            # A transaction per part: a slow reader must not hold a snapshot open.
+            with self._reading() as db:
+                row = catalogue.need_view(db, view)
+                after = _checked(db, row, after)
+                done = -1 if after.done is None else after.done
+                part = db.one(
+                    f"select seq, first, total, data from {CHANGES} where view = ?"
+                    " and (seq > ? or (seq = ? and ? >= 0 and first + changes > ?)) order by seq, first limit 1",
+                    *(row.id, after.commit, after.commit, done, done),
+                )
+            if part is None:
+                return
+            seq, first, total, data = part
+            skip = max(0, done - first) if seq == after.commit else 0
+            for change in islice(changes_of(bytes(data), row.spec, seq, first, total), skip, None):
+                after = Cursor.parse(change.cursor)
+                yield change
+
+    def version(self, view: str, at: Positions | int) -> tuple[Progress, pa.Table]:
+        with self._reading() as db:
+            row = catalogue.need_view(db, view)
+            if row.spec.history_micros is None:
+                raise Invalid(f"view {view!r} keeps no history", hint='Declare it with flow.view(…, history="7 days")')
+            found = _by_time(db, row, at) if isinstance(at, int) else _by_position(db, row, at)
+            if found is None or found.commit < row.pruned:
+                raise OutOfRange(f"view {view!r} does not keep what it was then; {_range(db, row)}")
+            layout = Layout.of(row.spec)
+            now = self._scan(db, row, layout, None, None)
+            parts = [
+                bytes(data)
+                for (data,) in db.all(
+                    f"select data from {CHANGES} where view = ? and seq > ? order by seq, first", row.id, found.commit
+                )
+            ]
+        return found, layout.give_back(_undone(now, parts, layout))
+
+
+def _progress(db: Session, name: str) -> Progress:
+    row = db.one(
+        f"select v.spec, f.seq, f.epoch, f.positions, f.committed from {VIEWS} v"
+        f" left join {FLOWS} f on f.flow = v.flow and f.rebuild = {LIVE} where v.name = ? and v.rebuild = {LIVE}",
+        name,
+    )
+    if row is None:
+        catalogue.need_view(db, name)
+        raise AssertionError(name)
+    spec, seq, epoch, positions, committed = row
+    if seq is None:
+        return Progress(0, 0, {}, 0)
+    return Progress(seq, epoch, of_topics(catalogue.read_spec(spec), from_json(positions)), committed)
+
+
+def of_topics(spec: ViewSpec, positions: dict[str, dict[int, int]]) -> dict[str, dict[int, int]]:
+    """The positions of the topics a view reads; all of them when it does not say."""
+    return {topic: at for topic, at in positions.items() if not spec.topics or topic in spec.topics}
+
+
+def _checked(db: Session, view: ViewRow, cursor: Cursor | None) -> Cursor:
+    if cursor is None:
+        return Cursor(view.pruned)
+    newest = catalogue.find_flow(db, view.spec.flow).seq
+    expired = cursor.commit < view.pruned or (cursor.commit == view.pruned and cursor.done is not None)
+    if expired or cursor.commit > newest:
+        raise OutOfRange(
+            f"view {view.spec.name!r} does not have the changes after cursor {cursor};"
+            f" it has those after {view.pruned}, up to {newest}",
+            hint="Read the view, then follow it from its cursor",
+        )
+    return cursor
+
+
+_EPOCH = "seq, epoch, positions, committed"
+
+
+def _known(spec: ViewSpec, row: tuple[int, int, str, int]) -> Progress:
+    seq, epoch, positions, committed = row
+    return Progress(seq, epoch, of_topics(spec, from_json(positions)), committed)
+
+
+def _by_time(db: Session, view: ViewRow, time: int) -> Progress | None:
+    rows = db.all(
+        f"select {_EPOCH} from {EPOCHS} where flow = ? and rebuild = {LIVE} and committed <= ?"
+        " order by seq desc limit 1",
+        *(view.spec.flow, time),
+    )
+    return _known(view.spec, rows[0]) if rows else None
+
+
+def _by_position(db: Session, view: ViewRow, wanted: Positions) -> Progress | None:
+    """The first epoch that had read so far, found by halving: positions only grow."""
+    seqs = [
+        seq
+        for (seq,) in db.all(
+            f"select seq from {EPOCHS} where flow = ? and rebuild = {LIVE} order by seq", view.spec.flow
+        )
+    ]
+    low, high = 0, len(seqs)
+    found: Progress | None = None
+    while low < high:
+        middle = (low + high) // 2
+        rows = db.all(
+            f"select {_EPOCH} from {EPOCHS} where flow = ? and rebuild = {LIVE} and seq = ?",
+            *(view.spec.flow, seqs[middle]),
+        )
+        known = _known(view.spec, rows[0])
+        if covers(known.positions, wanted):
+            found, high = known, middle
+        else:
+            low = middle + 1
+    return found
+
+
+def _range(db: Session, view: ViewRow) -> str:
+    rows = db.all(
+        f"select min(committed), max(committed) from {EPOCHS} where flow = ? and rebuild = {LIVE} and seq >= ?",
+        *(view.spec.flow, view.pruned),
+    )
+    first, last = rows[0]
+    if first is None:
+        return "it has no version yet"
+    return f"it has versions committed from {from_micros(first)} to {from_micros(last)}"
+
+
+def _undone(now: pa.Table, parts: list[bytes], layout: Layout) -> pa.Table:
+    """The rows before the changes in `parts`: for each key touched, what its first change found."""
+    import io
+
+    import polars as pl
+
+    rows = pl.from_arrow(now)
+    assert isinstance(rows, pl.DataFrame)
+    if not parts:
+        return now
+    key = list(layout.key)
+    touched = pl.concat([pl.read_ipc(io.BytesIO(part)) for part in parts]).unique(key, keep="first")
+    found = touched.filter(pl.col(OP).is_in([DELETE, OLD])).select(rows.columns)
+    return pl.concat([rows.join(touched, on=key, how="anti", nulls_equal=True), found]).sort(key).to_arrow()

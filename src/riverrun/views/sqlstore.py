@@ -1,0 +1,289 @@
+"""What stores in SQL databases share: fences, declarations, the commit of an epoch, pruning."""
+
+from __future__ import annotations
+
+import os
+import socket
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from riverrun.durations import Duration, micros
+from riverrun.errors import Conflict, Fenced, NotFound, did_you_mean
+from riverrun.failpoints import failpoint
+from riverrun.views import catalogue
+from riverrun.views.catalogue import CHANGES, EPOCHS, LIVE, VIEWS, FlowRow, Session, ViewRow
+from riverrun.views.changelog import pack, record
+from riverrun.views.epoch import WEIGHT, Epoch, Last
+from riverrun.views.layout import Layout
+from riverrun.views.positions import from_json, read_positions, same
+from riverrun.views.spec import ViewSpec
+from riverrun.views.store import Store
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+    from riverrun.views.net import Net
+
+_EPOCHS_KEPT = 100  # at least so many are remembered, however old
+_PRUNE_EVERY = 1_000_000
+_PRUNE_PARTS = 1000  # looked at each time, so that the cost does not grow with what is kept
+
+
+class SqlStore(Store):
+    """A store in an SQL database. What the database does in its own way is abstract here."""
+
+    def __init__(self, changes_kept: Duration = "1 hour") -> None:
+        super().__init__()
+        self._changes_kept = micros(changes_kept)
+        self._pruned_at: dict[str, int] = {}
+
+    @abstractmethod
+    def _writing(self, flow: str) -> AbstractContextManager[Session]:
+        """A transaction no other writer of the flow can come between; errors are Riverrun's."""
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Session]:
+        """A read-only transaction that sees one state of the store; errors are Riverrun's."""
+
+    @abstractmethod
+    def _create(self, db: Session, view: ViewRow) -> None:
+        """Create the table of a view's rows."""
+
+    @abstractmethod
+    def _drop(self, db: Session, view: ViewRow) -> None:
+        """Drop the table of a view's rows."""
+
+    @abstractmethod
+    def _publish(self, db: Session, view: ViewRow) -> None:
+        """Let SQL see the view's rows under its own name and column names."""
+
+    @abstractmethod
+    def _unpublish(self, db: Session, view: ViewRow) -> None:
+        """The way back from `_publish`."""
+
+    @abstractmethod
+    def _delete(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> pl.DataFrame:
+        """Delete rows by key; the rows that were there."""
+
+    @abstractmethod
+    def _find(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> pl.DataFrame:
+        """The kept rows that have one of these keys."""
+
+    @abstractmethod
+    def _upsert(self, db: Session, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
+        """Put kept rows, sorted by key and with each key once, in place of what has their keys."""
+
+    def take_fence(self, flow: str, run: str | None = None) -> int:
+        with self._writing(flow) as db:
+            row = catalogue.find_flow(db, flow)
+            fence = row.last.fence + 1
+            catalogue.write_flow(db, flow, LIVE, replace(row, last=replace(row.last, fence=fence, run=run or _me())))
+        return fence
+
+    def raise_fence(self, flow: str, fence: int, run: str | None = None) -> None:
+        with self._writing(flow) as db:
+            row = catalogue.find_flow(db, flow)
+            check_fence(flow, fence, row.last)
+            if fence > row.last.fence:
+                last = replace(row.last, fence=fence, run=run or _me())
+                catalogue.write_flow(db, flow, LIVE, replace(row, last=last))
+
+    def declare(self, spec: ViewSpec) -> None:
+        with self._writing(spec.flow) as db:
+            found = catalogue.find_view(db, spec.name)
+            if found is None:
+                view = catalogue.add_view(db, spec, LIVE, pruned=catalogue.find_flow(db, spec.flow).seq)
+                self._create(db, view)
+                self._publish(db, view)
+                return
+            if found.spec.name != spec.name:
+                raise Conflict(
+                    f"view {spec.name!r} differs only in case from view {found.spec.name!r}",
+                    hint="SQL does not tell them apart; give one of them another name",
+                )
+            spec.must_equal(found.spec)
+            if spec.history_micros != found.spec.history_micros:
+                db.run(f"update {VIEWS} set spec = ? where id = ?", catalogue.spec_text(spec), found.id)
+
+    def drop(self, view: str) -> None:
+        with self._reading() as db:
+            flow = catalogue.need_view(db, view).spec.flow
+        with self._writing(flow) as db:
+            self._remove(db, catalogue.need_view(db, view))
+
+    def _remove(self, db: Session, view: ViewRow) -> None:
+        if view.rebuild == LIVE:
+            self._unpublish(db, view)
+        self._drop(db, view)
+        db.run(f"delete from {CHANGES} where view = ?", view.id)
+        db.run(f"delete from {VIEWS} where id = ?", view.id)
+
+    def last(self, flow: str, rebuild: int | None = None) -> Last:
+        with self._reading() as db:
+            return catalogue.find_flow(db, flow, rebuild or LIVE).last
+
+    def commit(self, epoch: Epoch) -> bool:
+        with self._writing(epoch.flow) as db:
+            failpoint("views.begun")
+            applied = self._apply(db, epoch)
+            failpoint("views.applied")
+        failpoint("views.committed")
+        if applied:
+            self.announce()
+        return applied
+
+    def _apply(self, db: Session, epoch: Epoch) -> bool:
+        rebuild = epoch.rebuild or LIVE
+        row = catalogue.find_flow(db, epoch.flow, rebuild)
+        if rebuild and not catalogue.has_flow(db, epoch.flow, rebuild):
+            raise NotFound(f"flow {epoch.flow!r} has no rebuild {rebuild}; it was switched or abandoned")
+        check_fence(epoch.flow, epoch.fence, row.last)
+        if epoch.epoch <= row.last.epoch:
+            _check_repeated(db, epoch, rebuild)
+            return False
+        if epoch.epoch != row.last.epoch + 1:
+            raise Conflict(
+                f"epoch {epoch.epoch} of flow {epoch.flow!r} does not follow epoch {row.last.epoch}, the last one here",
+                hint="The checkpoint and this store do not belong together: restore both, or rebuild",
+            )
+        views = catalogue.find_views(db, epoch.flow, rebuild)
+        for name in epoch.changes:
+            if name not in views:
+                raise NotFound(f"flow {epoch.flow!r} has declared no view {name!r}", hint=did_you_mean(name, views))
+        after = FlowRow(_after(epoch, row.last), row.seq + 1)
+        for name, rows in epoch.changes.items():
+            if rows.num_rows:
+                self._change(db, views[name], rows, after)
+        catalogue.write_flow(db, epoch.flow, rebuild, after)
+        catalogue.write_epoch(db, epoch.flow, rebuild, after)
+        if rebuild == LIVE:
+            self._prune(db, epoch.flow, list(views.values()), after)
+        return True
+
+    def _change(self, db: Session, view: ViewRow, rows: pa.Table, at: FlowRow) -> None:
+        from riverrun.views.net import net
+
+        layout = Layout.of(view.spec)
+        changes = net(layout.keep(rows), WEIGHT, layout.key)
+        known = self._against_table(db, view, layout, changes)
+        new = [frame for frame in (known.new, known.set) if frame.height]
+        if new:
+            rows_to_set = new[0] if len(new) == 1 else new[0].vstack(new[1]).sort(layout.key)
+            self._note_nulls(db, view, layout, rows_to_set)
+            self._upsert(db, view, layout, rows_to_set)
+        if view.rebuild == LIVE:
+            self._log(db, view, known, at)
+
+    def _against_table(self, db: Session, view: ViewRow, layout: Layout, changes: Net) -> Net:
+        """Carry out the deletes, and tell inserts from updates: a row that was there without being retracted is the
+        old row of an update."""
+        import polars as pl
+
+        from riverrun.views.net import net
+
+        keys = list(layout.key)
+        gone = changes.gone
+        if gone.height:
+            gone = self._delete(db, view, layout, gone.select(keys))
+        there = changes.set.clear()
+        if changes.set.height:
+            there = self._find(db, view, layout, changes.set.select(keys))
+        if not there.height:
+            return replace(changes, gone=gone)
+        weighted = [
+            rows.with_columns(pl.lit(weight, pl.Int64).alias(WEIGHT))
+            for rows, weight in ((there, -1), (changes.set, 1))
+        ]
+        split = net(pl.concat(weighted), WEIGHT, keys)
+        old, new = changes.old.vstack(split.old), changes.new.vstack(split.new)
+        if changes.old.height:
+            order = new.select(pl.arg_sort_by(keys)).to_series()
+            old, new = old[order], new[order]
+        return replace(changes, gone=gone, old=old, new=new, set=split.set)
+
+    def _note_nulls(self, db: Session, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
+        nulls = [name for name in layout.key if name in view.nulls or rows[name].null_count()]
+        if len(nulls) > len(view.nulls):
+            catalogue.mark_nulls(db, view, nulls)
+            if view.rebuild == LIVE:
+                self._unpublish(db, view)
+                self._publish(db, replace(view, nulls=tuple(nulls)))
+
+    def _log(self, db: Session, view: ViewRow, changes: Net, at: FlowRow) -> None:
+        total = changes.gone.height + changes.new.height + changes.set.height
+        first = 0
+        for count, data in pack(record(changes)):
+            db.run(
+                f"insert into {CHANGES} (view, seq, first, changes, total, committed, data)"
+                " values (?, ?, ?, ?, ?, ?, ?)",
+                *(view.id, at.seq, first, count, total, at.last.committed, data),
+            )
+            first += count
+
+    def _prune(self, db: Session, flow: str, views: Sequence[ViewRow], at: FlowRow) -> None:
+        now = at.last.committed
+        if now < self._pruned_at.get(flow, 0) + _PRUNE_EVERY:
+            return
+        self._pruned_at[flow] = now
+        longest = self._changes_kept
+        for view in views:
+            keep = max(self._changes_kept, view.spec.history_micros or 0)
+            longest = max(longest, keep)
+            oldest = db.all(
+                f"select seq, committed from {CHANGES} where view = ? order by seq limit ?", view.id, _PRUNE_PARTS
+            )
+            expired = max((seq for seq, committed in oldest if committed < now - keep), default=None)
+            if expired is not None:
+                db.run(f"delete from {CHANGES} where view = ? and seq <= ?", view.id, expired)
+                db.run(f"update {VIEWS} set pruned = ? where id = ?", expired, view.id)
+        db.run(
+            f"delete from {EPOCHS} where flow = ? and rebuild = {LIVE} and seq < ? and committed < ?",
+            *(flow, at.seq - _EPOCHS_KEPT, now - longest),
+        )
+
+
+def _me() -> str:
+    return f"{socket.gethostname()}, process {os.getpid()}"
+
+
+def check_fence(flow: str, fence: int, last: Last) -> None:
+    """`Fenced`, naming the newer run, when another one has taken over."""
+    if fence < last.fence:
+        raise Fenced(
+            f"run {fence} of flow {flow!r} may write nothing more: run {last.fence} has taken over ({last.run})",
+            hint="Only one run of a flow can write; stop this one",
+        )
+
+
+def _check_repeated(db: Session, epoch: Epoch, rebuild: int) -> None:
+    row = db.one(
+        f"select positions from {EPOCHS} where flow = ? and rebuild = ? and epoch = ? order by seq desc limit 1",
+        *(epoch.flow, rebuild, epoch.epoch),
+    )
+    if row is None:
+        raise Conflict(
+            f"epoch {epoch.epoch} of flow {epoch.flow!r} is older than the epochs remembered here",
+            hint="The checkpoint is older than this store: restore both, or rebuild",
+        )
+    if not same(from_json(row[0]), read_positions(epoch.positions)):
+        raise Conflict(
+            f"epoch {epoch.epoch} of flow {epoch.flow!r} was committed with other input positions ({row[0]})",
+            hint="Two checkpoints write the same views: stop one of them, or rebuild",
+        )
+
+
+def _after(epoch: Epoch, last: Last) -> Last:
+    return Last(
+        epoch=epoch.epoch,
+        fence=epoch.fence,
+        positions=read_positions(epoch.positions),
+        manifest=epoch.manifest,
+        ledger=epoch.ledger,
+        received=epoch.received,
+        committed=max(epoch.committed, last.committed),  # the clock may jump; the order of commits does not
+        run=last.run if epoch.fence == last.fence else _me(),
+    )

@@ -1,0 +1,148 @@
+"""The contract of a view store.
+
+What every store promises:
+
+1. An epoch is one transaction: the rows of all its views, its number, fence, positions, manifest and changes.
+   Readers see all of it or nothing.
+2. A committed epoch that comes again has no effect; with other positions it is refused.
+3. An older fence is refused, whatever it brings.
+4. Nothing is acknowledged that a crash of the process or of the machine could undo.
+5. Several threads may use one store object, several processes one store; reading never waits for writing.
+6. After a `Transient` error the same call may be made again: what was committed is recognised.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from riverrun.views.changelog import Change, Cursor
+from riverrun.views.epoch import Epoch, Last, Progress
+from riverrun.views.positions import Positions
+from riverrun.views.spec import ViewSpec
+
+
+class Store(ABC):
+    """Views, and how far each flow is."""
+
+    def __init__(self) -> None:
+        self._commits = threading.Condition()
+
+    # Writing
+
+    @abstractmethod
+    def take_fence(self, flow: str, run: str | None = None) -> int:
+        """The next fence token of the flow; every older run is refused from now on. `run` is how errors name this
+        run to the ones it overtook; by default host and process."""
+
+    @abstractmethod
+    def raise_fence(self, flow: str, fence: int, run: str | None = None) -> None:
+        """Take over a token given by another store. `Fenced` when this store has seen a newer one."""
+
+    @abstractmethod
+    def declare(self, spec: ViewSpec) -> None:
+        """Create the view, or check that it is what it was; `Conflict` names the difference. `history` may change."""
+
+    @abstractmethod
+    def drop(self, view: str) -> None:
+        """Remove a view, its rows and its changes."""
+
+    @abstractmethod
+    def commit(self, epoch: Epoch) -> bool:
+        """Apply an epoch; False when it is there already. `Fenced` when a newer run has taken over, `Conflict` when
+        the epoch is not the next one, or is there with other positions."""
+
+    @abstractmethod
+    def last(self, flow: str, rebuild: int | None = None) -> Last:
+        """What the flow's newest epoch left here, or that of one of its rebuilds; epoch 0 before the first."""
+
+    @abstractmethod
+    def begin_rebuild(self, flow: str, specs: Sequence[ViewSpec]) -> int:
+        """Empty tables for these views beside the running ones. The token goes into `Epoch.rebuild`; the rebuild's
+        epochs count from 1. Nobody sees its rows before `switch`."""
+
+    @abstractmethod
+    def rebuilds(self, flow: str) -> list[int]:
+        """Tokens of rebuilds begun and neither switched nor abandoned, oldest first."""
+
+    @abstractmethod
+    def switch(self, rebuild: int, fence: int, epoch: int | None = None) -> None:
+        """Put the rebuilt views in place of the running ones, with positions, manifest and fence, at once.
+
+        `Conflict` unless both have read up to the same positions (of the topics both read). The flow goes on from the
+        rebuild's epoch, or from `epoch`. Followers of `changes` get the difference; where the columns or the key
+        changed, their cursors expire.
+        """
+
+    @abstractmethod
+    def abandon(self, rebuild: int) -> None:
+        """Remove a rebuild's tables."""
+
+    # Reading
+
+    @abstractmethod
+    def views(self) -> list[ViewSpec]:
+        """The views there are, by name."""
+
+    @abstractmethod
+    def spec(self, view: str) -> ViewSpec:
+        """A view's declaration; `NotFound` with the nearest name."""
+
+    @abstractmethod
+    def progress(self, view: str) -> Progress:
+        """How far the view is. Cheap: one row."""
+
+    @abstractmethod
+    def count(self, view: str) -> int:
+        """How many rows the view has."""
+
+    @abstractmethod
+    def fetch(self, view: str, where: str | None = None, limit: int | None = None) -> pa.Table:
+        """Rows of a view, all columns, in key order. `where` is one SQL condition over the visible columns."""
+
+    @abstractmethod
+    def lookup(self, view: str, key: Sequence[pa.Array]) -> pa.Table:
+        """The row with this key (one array of one value per key column), or no row."""
+
+    @abstractmethod
+    def query(
+        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), timeout: float | None = None
+    ) -> list[dict[str, Any]]:
+        """One read-only statement over all views by name, in the store's own SQL. `TimedOut` after so many seconds."""
+
+    @abstractmethod
+    def changes(self, view: str, after: Cursor | None) -> Iterator[Change]:
+        """The changes kept behind the cursor (None: all that are kept), and no waiting. `OutOfRange` when some of
+        them are no longer kept."""
+
+    @abstractmethod
+    def version(self, view: str, at: Positions | int) -> tuple[Progress, pa.Table]:
+        """The view as it was after the first epoch that had read up to a position, or after the last one committed
+        by a time (microseconds). `Invalid` when the view keeps no history, `OutOfRange` outside of it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close what was opened. The store can be opened again."""
+
+    def pause(self, seconds: float) -> None:
+        """Wait for so long, or until this object commits an epoch: for those who wait for news."""
+        with self._commits:
+            self._commits.wait(seconds)
+
+    def announce(self) -> None:
+        """Wake those in `pause`."""
+        with self._commits:
+            self._commits.notify_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

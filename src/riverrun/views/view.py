@@ -1,0 +1,223 @@
+"""A view as people read it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from riverrun.durations import Duration, seconds, to_micros
+from riverrun.errors import Invalid, NotFound, TimedOut, did_you_mean
+from riverrun.views.changelog import Change, Cursor
+from riverrun.views.columns import rows_of, scalar
+from riverrun.views.epoch import Progress
+from riverrun.views.positions import Positions, covers, read_positions, to_text
+from riverrun.views.spec import ViewSpec
+from riverrun.views.store import Store
+
+_SHORTEST, _LONGEST = 0.002, 0.1
+
+
+class View:
+    """Reads one view of a store; cheap to make, may be kept, usable from any thread.
+
+    A read sees whole epochs only. `at_least` waits until the input up to a position has been processed.
+    """
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self.name = name
+        self.spec: ViewSpec = store.spec(name)
+
+    def get(
+        self, key: Any, *, at_least: Positions | str | None = None, timeout: Duration | None = "30 seconds"
+    ) -> dict[str, Any] | None:
+        """The row with this key, or None. A composite key is a list in the key's order, or a dict by column."""
+        self._wait_for(at_least, timeout)
+        found = self._store.lookup(self.name, _key_parts(self.spec, key))
+        rows = rows_of(found.select(self.spec.visible))
+        return rows[0] if rows else None
+
+    def rows(
+        self,
+        where: str | None = None,
+        limit: int | None = None,
+        at_least: Positions | str | None = None,
+        timeout: Duration | None = "30 seconds",
+    ) -> list[dict[str, Any]]:
+        """The rows, in key order. `where` is an SQL condition over the columns."""
+        return rows_of(self.arrow(where, limit, at_least, timeout))
+
+    def arrow(
+        self,
+        where: str | None = None,
+        limit: int | None = None,
+        at_least: Positions | str | None = None,
+        timeout: Duration | None = "30 seconds",
+    ) -> pa.Table:
+        """The same rows as an Arrow table."""
+        self._wait_for(at_least, timeout)
+        return self._store.fetch(self.name, where, limit).select(self.spec.visible)
+
+    def sql(
+        self,
+        query: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        at_least: Positions | str | None = None,
+        timeout: Duration | None = "30 seconds",
+    ) -> list[dict[str, Any]]:
+        """One read-only query in the store's SQL; every view of the store is a table under its own name."""
+        self._wait_for(at_least, timeout)
+        return self._store.query(query, parameters, seconds(timeout))
+
+    def changes(self, since: str | None = None, timeout: Duration | None = None) -> Iterator[Change]:
+        """The changes behind a cursor, then new ones as they come. Without `since`: from the oldest that is kept.
+
+        The loop ends after `timeout` without a change; without one it goes on until it is left. `OutOfRange` when
+        changes behind the cursor are no longer kept.
+        """
+        patience = seconds(timeout)
+        after = None if since is None else Cursor.parse(since)
+        return self._follow(after, patience)
+
+    def _follow(self, after: Cursor | None, patience: float | None) -> Iterator[Change]:
+        while True:
+            came = False
+            for change in self._store.changes(self.name, after):
+                came = True
+                after = Cursor.parse(change.cursor)
+                yield change
+            if came:
+                continue
+            seen = self._store.progress(self.name).commit
+            if after is None:
+                after = Cursor(seen)
+                continue
+            if not self._news(seen, patience):
+                return
+
+    def _news(self, seen: int, patience: float | None) -> bool:
+        return self._until(lambda progress: progress.commit > seen, patience) is not None
+
+    @property
+    def cursor(self) -> str:
+        """The place behind the newest change: `changes(since=view.cursor)` gives only what comes from now on."""
+        return str(Cursor(self._store.progress(self.name).commit))
+
+    @property
+    def position(self) -> dict[str, dict[int, int]]:
+        """How far the view's topics have been processed."""
+        return self._store.progress(self.name).positions
+
+    def as_of(self, at: Positions | str | datetime) -> Snapshot:
+        """The view as it was when a position had been processed, or at a time of commit; needs `history`."""
+        if isinstance(at, datetime):
+            wanted: Positions | int = to_micros(at)
+        else:
+            wanted = read_positions(at)
+            self._check_topics(wanted)
+        progress, table = self._store.version(self.name, wanted)
+        return Snapshot(self.spec, progress, table)
+
+    def __len__(self) -> int:
+        return self._store.count(self.name)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _wait_for(self, at_least: Positions | str | None, timeout: Duration | None) -> None:
+        if at_least is None:
+            return
+        wanted = read_positions(at_least)
+        self._check_topics(wanted)
+        if self._until(lambda progress: covers(progress.positions, wanted), seconds(timeout)) is None:
+            have = to_text(self.position)
+            raise TimedOut(
+                f"view {self.name!r} has processed {have or 'nothing'} and not yet {to_text(wanted)}",
+                hint="Wait longer, or see whether the flow is running",
+            )
+
+    def _check_topics(self, wanted: Positions) -> None:
+        topics = self.spec.topics
+        for topic in wanted:
+            if topics and topic not in topics:
+                raise Invalid(f"view {self.name!r} does not read topic {topic!r}; it reads {', '.join(topics)}")
+
+    def _until(self, reached: Any, patience: float | None) -> Progress | None:
+        """Look until it is so: at once, after 2 ms, then less and less often, at most every 100 ms."""
+        deadline = None if patience is None else time.monotonic() + patience
+        pause = _SHORTEST
+        while True:
+            progress = self._store.progress(self.name)
+            if reached(progress):
+                return progress
+            if deadline is not None:
+                pause = min(pause, deadline - time.monotonic())
+                if pause <= 0:
+                    return None
+            self._store.pause(pause)
+            pause = min(pause * 1.5, _LONGEST)
+
+
+class Snapshot:
+    """A version of a view: rows that no longer change."""
+
+    def __init__(self, spec: ViewSpec, progress: Progress, table: pa.Table) -> None:
+        self._spec = spec
+        self._table = table
+        self.position = progress.positions
+        self.epoch = progress.epoch
+
+    def get(self, key: Any) -> dict[str, Any] | None:
+        """The row with this key, or None."""
+        found = self._table
+        for name, part in zip(self._spec.key, _key_parts(self._spec, key), strict=True):
+            column = found.column(name)
+            found = found.filter(pc.is_null(column) if part[0].as_py() is None else pc.equal(column, part[0]))
+        rows = rows_of(found.select(self._spec.visible))
+        return rows[0] if rows else None
+
+    def rows(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The rows, in key order."""
+        return rows_of(self.arrow(limit))
+
+    def arrow(self, limit: int | None = None) -> pa.Table:
+        """The same rows as an Arrow table."""
+        table = self._table.select(self._spec.visible)
+        return table if limit is None else table.slice(0, limit)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+
+def _key_parts(spec: ViewSpec, key: Any) -> list[pa.Array]:
+    hidden = [name for name in spec.key if name in spec.hidden]
+    if hidden:
+        raise Invalid(
+            f"view {spec.name!r} has no key to look up", hint="Use rows(where=…), or declare the view with key="
+        )
+    if isinstance(key, Mapping):
+        unknown = [name for name in key if name not in spec.key]
+        missing = [name for name in spec.key if name not in key]
+        if unknown:
+            raise NotFound(
+                f"{unknown[0]!r} is not in the key of view {spec.name!r}", hint=did_you_mean(unknown[0], spec.key)
+            )
+        if missing:
+            raise Invalid(f"the key of view {spec.name!r} needs {missing[0]!r} too; it is {', '.join(spec.key)}")
+        parts = [key[name] for name in spec.key]
+    else:
+        parts = list(key) if isinstance(key, list | tuple) else [key] if spec.key else []
+    if len(parts) != len(spec.key):
+        raise Invalid(
+            f"the key of view {spec.name!r} has {len(spec.key)} parts ({', '.join(spec.key)}), got {len(parts)}"
+        )
+    return [scalar(part, name, spec.arrow.field(name).type) for part, name in zip(parts, spec.key, strict=True)]
