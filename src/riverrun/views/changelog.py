@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,15 +12,12 @@ import pyarrow as pa
 
 from riverrun.errors import Invalid
 from riverrun.views.columns import give_back, rows_of
+from riverrun.views.ops import DELETE, INSERT, OLD, OP
 from riverrun.views.spec import ViewSpec
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from riverrun.views.net import Net
-
-OP = "_op"
-INSERT, DELETE, OLD, NEW = range(4)
 PART_ROWS = 1 << 15
 _CURSOR = re.compile(r"(\d+)(?::(\d+))?")
 
@@ -56,39 +54,27 @@ class Cursor:
         return cls(int(found[1]), None if found[2] is None else int(found[2]))
 
 
-def record(changes: Net) -> pl.DataFrame:
-    """The changes as rows with an `_op`; the two rows of an update stand together, deletes come first."""
-    import polars as pl
-
-    def marked(rows: pl.DataFrame, op: int) -> pl.DataFrame:
-        return rows.with_columns(pl.lit(op, pl.Int8).alias(OP))
-
-    old, new = marked(changes.old, OLD), marked(changes.new, NEW)
-    pairs = pl.concat([old, new]).select(pl.all().gather(pl.int_range(2 * old.height) // 2 + _halves(old.height)))
-    return pl.concat([marked(changes.gone, DELETE), pairs, marked(changes.set, INSERT)])
+def pack(changes: pl.DataFrame) -> tuple[int, Iterator[tuple[int, bytes]]]:
+    """How many changes there are, and blobs of a bounded number of them, each with its number."""
+    return _count(changes), _parts(changes)
 
 
-def _halves(pairs: int) -> pl.Expr:
-    import polars as pl
-
-    return (pl.int_range(2 * pairs) % 2) * pairs
+def _count(changes: pl.DataFrame) -> int:
+    return changes.height - int((changes[OP] == OLD).sum())
 
 
-def pack(rows: pl.DataFrame) -> Iterator[tuple[int, bytes]]:
-    """The rows as blobs of bounded size, each with its number of changes; an update is never split."""
-    import io
-
+def _parts(changes: pl.DataFrame) -> Iterator[tuple[int, bytes]]:
     import polars as pl
 
     start = 0
-    while start < rows.height:
-        part = rows.slice(start, PART_ROWS)
-        if part[OP][-1] == OLD:
-            part = rows.slice(start, PART_ROWS + 1)
+    while start < changes.height:
+        part = changes.slice(start, PART_ROWS)
+        if part[OP][-1] == OLD:  # an update is never split
+            part = changes.slice(start, PART_ROWS + 1)
         start += part.height
         out = io.BytesIO()
         part.write_ipc(out, compression="lz4", compat_level=pl.CompatLevel.oldest())
-        yield part.height - int((part[OP] == OLD).sum()), out.getvalue()
+        yield _count(part), out.getvalue()
 
 
 def unpack(blob: bytes, spec: ViewSpec) -> tuple[list[int], pa.Table]:

@@ -3,66 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
-_BEFORE = "_before"
+from riverrun.views.ops import DELETE, INSERT, NEW, OLD, OP
+
+_RUN, _ORDER = "_run", "_order"
 
 
-@dataclass(frozen=True, slots=True)
-class Net:
-    """What an epoch does to a table; no key is in two of the three, and each is sorted by key.
+def net(rows: pl.DataFrame, weight: str, key: Sequence[str]) -> pl.DataFrame:
+    """The changes that weighted rows add up to, by `_op`, sorted by key; every key is there once.
 
-    `gone`: retracted rows whose key is left without a row. `set`: new rows of keys of which nothing was retracted
-    (inserts, or upserts of rows the table has). `old`, `new`: pairs, row by row, of keys whose row is replaced.
+    DELETE: the row retracted from a key that is left without one. OLD, NEW, next to each other: the row retracted and
+    the row that replaces it. INSERT: the new row of a key of which nothing was retracted. Equal rows cancel; of several
+    that remain for one key the last wins. Nulls equal nulls and NaN equals NaN.
     """
-
-    gone: pl.DataFrame
-    set: pl.DataFrame
-    old: pl.DataFrame
-    new: pl.DataFrame
-
-
-def net(rows: pl.DataFrame, weight: str, key: Sequence[str]) -> Net:
-    """The sum of weighted rows. Equal rows cancel; of several that remain for one key the last wins.
-
-    Nulls equal nulls and NaN equals NaN.
-    """
-    columns = [name for name in rows.columns if name != weight]
-    after, before = _one_per_key(rows, weight, key)
-    if after.height + before.height < rows.height:
-        after, before = _one_per_key(_cancelled(rows, weight, columns), weight, key)
-    after, before = after.select(columns).sort(key), before.select(columns)
-    if not before.height:
-        return Net(before, after, before, after.clear())
-    values = [name for name in columns if name not in key]
-    marked = before.with_columns(pl.lit(True).alias(_BEFORE))
-    joined = after.join(marked, on=key, how="left", nulls_equal=True, maintain_order="left", suffix=_BEFORE)
-    paired = joined[_BEFORE].is_not_null()
-    pairs = joined.filter(paired)
-    if values:
-        pairs = pairs.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name + _BEFORE)) for name in values))
-    else:
-        pairs = pairs.clear()
-    old = pairs.select(pl.col(name if name in key else name + _BEFORE).alias(name) for name in columns)
-    gone = before.join(after, on=key, how="anti", nulls_equal=True).sort(key)
-    return Net(gone, after.filter(~paired), old, pairs.select(columns))
-
-
-def _one_per_key(rows: pl.DataFrame, weight: str, key: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    after = rows.filter(pl.col(weight) > 0).unique(key, keep="last", maintain_order=False)
-    before = rows.filter(pl.col(weight) < 0).unique(key, keep="first", maintain_order=False)
-    return after, before
-
-
-def _cancelled(rows: pl.DataFrame, weight: str, columns: Sequence[str]) -> pl.DataFrame:
-    order = "_order"
-    return (
-        rows.with_row_index(order)
-        .group_by(columns)
-        .agg(pl.col(weight).cast(pl.Int64).sum(), pl.col(order).max())
-        .filter(pl.col(weight) != 0)
-        .sort(order)
-        .drop(order)
+    # One sort brings the rows of a key together; it is also the order stores write fastest in.
+    rows = _runs(rows.with_row_index(_ORDER).sort(*key, _ORDER).drop(_ORDER), key)
+    plain, several = _split(rows, weight)
+    if several.height:
+        plain = pl.concat([plain, _settled(several, weight)]).sort(_RUN, maintain_order=True)
+    first, last = _edges(plain)
+    adds = pl.col(weight) > 0
+    op = (
+        pl.when(first & last)
+        .then(pl.when(adds).then(INSERT).otherwise(DELETE))
+        .otherwise(pl.when(first).then(OLD).otherwise(NEW))
     )
+    changes = plain.with_columns(op.cast(pl.Int8).alias(OP)).drop(weight, _RUN)
+    return _without_same(changes, [name for name in changes.columns if name != OP and name not in key])
+
+
+def _runs(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+    starts = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in key)
+    return rows.with_columns(starts.cum_sum().alias(_RUN))
+
+
+def _edges(rows: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+    """Which rows are the first, and the last, of their key."""
+    run = rows[_RUN]
+    return run.ne_missing(run.shift()), run.ne_missing(run.shift(-1))
+
+
+def _split(rows: pl.DataFrame, weight: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Keys with one row, or with an old and a new one in this order; and all others."""
+    first, last = _edges(rows)
+    adds = rows[weight] > 0
+    fits = (first | (adds & first.shift(1, fill_value=False))) & (last | (~adds & last.shift(-1, fill_value=False)))
+    fits &= rows[weight] != 0
+    if fits.all():
+        return rows, rows.clear()
+    odd = rows.filter(~fits)[_RUN].unique()
+    is_odd = rows[_RUN].is_in(odd.implode())
+    return rows.filter(~is_odd), rows.filter(is_odd)
+
+
+def _settled(rows: pl.DataFrame, weight: str) -> pl.DataFrame:
+    """At most one old and one new row for each key, after equal rows have cancelled."""
+    left = (
+        rows.with_row_index(_ORDER)
+        .group_by(pl.exclude(weight, _ORDER))
+        .agg(pl.col(weight).cast(pl.Int64).sum().sign(), pl.col(_ORDER).max())
+        .filter(pl.col(weight) != 0)
+        .sort(_ORDER)
+    )
+    old = left.filter(pl.col(weight) < 0).unique(_RUN, keep="first")
+    new = left.filter(pl.col(weight) > 0).unique(_RUN, keep="last")
+    return pl.concat([old, new]).select(rows.columns).cast({weight: rows.schema[weight]})
+
+
+def _without_same(changes: pl.DataFrame, values: Sequence[str]) -> pl.DataFrame:
+    """Without updates whose old and new row are equal."""
+    differs = [pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in values]
+    is_old = pl.col(OP) == OLD
+    same = is_old & ~pl.any_horizontal(differs) if differs else is_old
+    keep = changes.select((~(same | same.shift(1, fill_value=False))).alias("keep")).to_series()
+    return changes if keep.all() else changes.filter(keep)

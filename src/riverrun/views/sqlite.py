@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from riverrun.durations import Duration
@@ -201,24 +202,36 @@ class SqliteStore(SqlRebuilds):
     def _unpublish(self, db: Session, view: ViewRow) -> None:
         db.run(f"drop view {sqlite_tables.quoted(view.spec.name)}")
 
-    def _delete(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> pl.DataFrame:
-        return self._by_key(db, layout, keys, f"delete from {sqlite_tables.table(view)} where {{}} returning *")
+    def _delete(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> None:
+        for parameters, condition in self._conditions(layout, keys):
+            db.run(f"delete from {sqlite_tables.table(view)} where {condition}", *parameters)
 
     def _find(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> pl.DataFrame:
-        if keys.height > 1 and not db.one(f"select 1 from {sqlite_tables.table(view)} limit 1"):
-            return sqlite_tables.frame(layout, [])
-        return self._by_key(db, layout, keys, f"select * from {sqlite_tables.table(view)} where {{}}")
+        import polars as pl
 
-    def _by_key(self, db: Session, layout: Layout, keys: pl.DataFrame, statement: str) -> pl.DataFrame:
         found: list[tuple[Any, ...]] = []
+        if db.one(f"select 1 from {sqlite_tables.table(view)} limit 1"):
+            for parameters, condition in self._conditions(layout, keys):
+                found += db.all(f"select * from {sqlite_tables.table(view)} where {condition}", *parameters)
+        rows = pl.from_arrow(sqlite_tables.fetched(view, layout, found))
+        assert isinstance(rows, pl.DataFrame)
+        return rows
+
+    def _conditions(self, layout: Layout, keys: pl.DataFrame) -> Iterator[tuple[list[Any], str]]:
+        condition = cache(partial(sqlite_tables.having, layout))
         for parameters in sqlite_tables.bound(layout, keys):
-            condition = sqlite_tables.having(layout, len(parameters) // keys.width)
-            found += db.all(statement.format(condition), *parameters)
-        return sqlite_tables.frame(layout, found)
+            yield parameters, condition(len(parameters) // keys.width)
+
+    def _get(self, db: Session, view: ViewRow, layout: Layout, key: Sequence[Any]) -> pa.Table:
+        parameters = sqlite_tables.bound_key(layout, key)
+        rows = db.all(f"select * from {sqlite_tables.table(view)} where {sqlite_tables.having(layout, 1)}", *parameters)
+        return sqlite_tables.fetched(view, layout, rows)
 
     def _upsert(self, db: Session, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
+        width = len(layout.columns)
+        statement = cache(partial(sqlite_tables.upsert, view, layout))
         for parameters in sqlite_tables.bound(layout, rows.select(layout.columns)):
-            db.run(sqlite_tables.upsert(view, layout, len(parameters) // len(layout.columns)), *parameters)
+            db.run(statement(len(parameters) // width), *parameters)
 
     def _scan(self, db: Session, view: ViewRow, layout: Layout, where: str | None, limit: int | None) -> pa.Table:
         order = ", ".join(layout.key)
@@ -243,7 +256,7 @@ class SqliteStore(SqlRebuilds):
                 f"where={where!r} of view {view.spec.name!r}: {error}",
                 hint=f"Columns are {', '.join(view.spec.visible)}",
             ) from None
-        return sqlite_tables.fetched(layout, rows)
+        return sqlite_tables.fetched(view, layout, rows)
 
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), timeout: float | None = None

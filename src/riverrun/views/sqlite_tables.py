@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from math import isnan
+from math import isnan, nan
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 ROWS_PER_STATEMENT = 300
 _MOST_PARAMETERS = 32_000
+_NAN = "NaN"
 
 
 def quoted(name: str) -> str:
@@ -81,23 +83,29 @@ def _no_value(kind: Kept) -> str | bytes:
 def _values(column: pl.Series, kind: Kept, is_key: bool) -> list[Any]:
     values = column.to_list()
     if kind is Kept.DOUBLE and column.is_nan().any():
-        values = ["NaN" if value is not None and isnan(value) else value for value in values]
+        values = [_NAN if value is not None and isnan(value) else value for value in values]
     if is_key and column.null_count():
         none = _no_value(kind)
         values = [none if value is None else value for value in values]
     return values
 
 
-def fetched(layout: Layout, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+def bound_key(layout: Layout, key: Sequence[Any]) -> list[Any]:
+    """One key as parameters."""
+    kinds = [layout.kind(name) for name in layout.key]
+    values = [_no_value(kind) if part is None else part for part, kind in zip(key, kinds, strict=True)]
+    return [_NAN if isinstance(value, float) and isnan(value) else value for value in values]
+
+
+def fetched(view: ViewRow, layout: Layout, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     """Kept rows from rows of SQLite."""
-    columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in layout.columns]
+    columns: list[list[Any]] = [list(map(itemgetter(i), rows)) for i in range(len(layout.columns))]
     for i, (name, kind) in enumerate(zip(layout.columns, layout.kinds, strict=True)):
-        if name in layout.key:
+        if name in view.nulls:
             none = _no_value(kind)
-            if none in columns[i]:
-                columns[i] = [None if value == none else value for value in columns[i]]
-        if kind is Kept.DOUBLE and "NaN" in columns[i]:
-            columns[i] = [float("nan") if value == "NaN" else value for value in columns[i]]
+            columns[i] = [None if value == none else value for value in columns[i]]
+        if kind is Kept.DOUBLE and _NAN in columns[i]:
+            columns[i] = [nan if value == _NAN else value for value in columns[i]]
     return layout.table(columns)
 
 
@@ -125,12 +133,3 @@ def _shown(column: str, kind: pa.DataType) -> str:
     if pa.types.is_decimal(kind):
         return f"cast({column} as real)"
     return column
-
-
-def frame(layout: Layout, rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:
-    """Kept rows as a Polars frame."""
-    import polars as pl
-
-    made = pl.from_arrow(fetched(layout, rows))
-    assert isinstance(made, pl.DataFrame)
-    return made

@@ -5,16 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from riverrun.durations import from_micros
 from riverrun.errors import Invalid, OutOfRange
 from riverrun.views import catalogue
 from riverrun.views.catalogue import CHANGES, EPOCHS, FLOWS, LIVE, VIEWS, Session, ViewRow
-from riverrun.views.changelog import DELETE, OLD, OP, Change, Cursor, changes_of
+from riverrun.views.changelog import Change, Cursor, changes_of
 from riverrun.views.columns import keep
 from riverrun.views.epoch import Progress
 from riverrun.views.layout import Layout
+from riverrun.views.ops import DELETE, OLD, OP
 from riverrun.views.positions import Positions, covers, from_json
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sqlstore import SqlStore
@@ -30,6 +31,10 @@ class SqlReads(SqlStore):
     @abstractmethod
     def _scan(self, db: Session, view: ViewRow, layout: Layout, where: str | None, limit: int | None) -> pa.Table:
         """Kept rows in key order."""
+
+    @abstractmethod
+    def _get(self, db: Session, view: ViewRow, layout: Layout, key: Sequence[Any]) -> pa.Table:
+        """The kept row with this key, or none."""
 
     def views(self) -> list[ViewSpec]:
         with self._reading() as db:
@@ -60,17 +65,12 @@ class SqlReads(SqlStore):
         return layout.give_back(kept)
 
     def lookup(self, view: str, key: Sequence[pa.Array]) -> pa.Table:
-        import polars as pl
-        import pyarrow as pa
-
         with self._reading() as db:
             row = catalogue.need_view(db, view)
             layout = Layout.of(row.spec)
-            parts = [keep(part) for part in key] or [pa.array([0], pa.int64())]
-            keys = pl.from_arrow(pa.table(parts, names=list(layout.key)))
-            assert isinstance(keys, pl.DataFrame)
-            found = self._find(db, row, layout, keys)
-        return layout.give_back(found.to_arrow())
+            parts = [keep(part)[0].as_py() for part in key] or [0]
+            kept = self._get(db, row, layout, parts)
+        return layout.give_back(kept)
 
     def changes(self, view: str, after: Cursor | None) -> Iterator[Change]:
         while True:

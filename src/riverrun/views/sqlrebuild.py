@@ -18,7 +18,7 @@ from riverrun.views.sqlread import SqlReads
 from riverrun.views.sqlstore import check_fence
 
 if TYPE_CHECKING:
-    from riverrun.views.net import Net
+    import polars as pl
 
 
 class SqlRebuilds(SqlReads):
@@ -97,7 +97,7 @@ class SqlRebuilds(SqlReads):
         )
         self._publish(db, replace(built, id=old.id, rebuild=LIVE))
 
-    def _difference(self, db: Session, old: ViewRow, new: ViewRow) -> Net:
+    def _difference(self, db: Session, old: ViewRow, new: ViewRow) -> pl.DataFrame:
         import polars as pl
 
         from riverrun.views.net import net

@@ -15,9 +15,10 @@ from riverrun.errors import Conflict, Fenced, NotFound, did_you_mean
 from riverrun.failpoints import failpoint
 from riverrun.views import catalogue
 from riverrun.views.catalogue import CHANGES, EPOCHS, LIVE, VIEWS, FlowRow, Session, ViewRow
-from riverrun.views.changelog import pack, record
+from riverrun.views.changelog import pack
 from riverrun.views.epoch import WEIGHT, Epoch, Last
 from riverrun.views.layout import Layout
+from riverrun.views.ops import DELETE, INSERT, NEW, OP
 from riverrun.views.positions import from_json, read_positions, same
 from riverrun.views.spec import ViewSpec
 from riverrun.views.store import Store
@@ -25,8 +26,6 @@ from riverrun.views.store import Store
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
-
-    from riverrun.views.net import Net
 
 _EPOCHS_KEPT = 100  # at least so many are remembered, however old
 _PRUNE_EVERY = 1_000_000
@@ -66,8 +65,8 @@ class SqlStore(Store):
         """The way back from `_publish`."""
 
     @abstractmethod
-    def _delete(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> pl.DataFrame:
-        """Delete rows by key; the rows that were there."""
+    def _delete(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> None:
+        """Delete rows by key."""
 
     @abstractmethod
     def _find(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> pl.DataFrame:
@@ -165,45 +164,41 @@ class SqlStore(Store):
         return True
 
     def _change(self, db: Session, view: ViewRow, rows: pa.Table, at: FlowRow) -> None:
-        from riverrun.views.net import net
-
-        layout = Layout.of(view.spec)
-        changes = net(layout.keep(rows), WEIGHT, layout.key)
-        known = self._against_table(db, view, layout, changes)
-        new = [frame for frame in (known.new, known.set) if frame.height]
-        if new:
-            rows_to_set = new[0] if len(new) == 1 else new[0].vstack(new[1]).sort(layout.key)
-            self._note_nulls(db, view, layout, rows_to_set)
-            self._upsert(db, view, layout, rows_to_set)
-        if view.rebuild == LIVE:
-            self._log(db, view, known, at)
-
-    def _against_table(self, db: Session, view: ViewRow, layout: Layout, changes: Net) -> Net:
-        """Carry out the deletes, and tell inserts from updates: a row that was there without being retracted is the
-        old row of an update."""
         import polars as pl
 
         from riverrun.views.net import net
 
-        keys = list(layout.key)
-        gone = changes.gone
+        layout = Layout.of(view.spec)
+        changes = net(layout.keep(rows), WEIGHT, layout.key)
+        if view.rebuild == LIVE:
+            changes = self._with_old(db, view, layout, changes)
+        gone = changes.filter(pl.col(OP) == DELETE)
         if gone.height:
-            gone = self._delete(db, view, layout, gone.select(keys))
-        there = changes.set.clear()
-        if changes.set.height:
-            there = self._find(db, view, layout, changes.set.select(keys))
-        if not there.height:
-            return replace(changes, gone=gone)
+            self._delete(db, view, layout, gone.select(layout.key))
+        new = changes.filter(pl.col(OP).is_in([INSERT, NEW])).drop(OP)
+        if new.height:
+            self._note_nulls(db, view, layout, new)
+            self._upsert(db, view, layout, new)
+        if view.rebuild == LIVE:
+            self._log(db, view, changes, at)
+
+    def _with_old(self, db: Session, view: ViewRow, layout: Layout, changes: pl.DataFrame) -> pl.DataFrame:
+        """The changes with the old rows of upserts: rows that are there and were not retracted."""
+        import polars as pl
+
+        from riverrun.views.net import net
+
+        inserts = changes.filter(pl.col(OP) == INSERT).drop(OP)
+        there = self._find(db, view, layout, inserts.select(layout.key)) if inserts.height else inserts
+        if not inserts.height or not there.height:
+            return changes
         weighted = [
-            rows.with_columns(pl.lit(weight, pl.Int64).alias(WEIGHT))
-            for rows, weight in ((there, -1), (changes.set, 1))
+            rows.with_columns(pl.lit(weight, pl.Int64).alias(WEIGHT)) for rows, weight in ((there, -1), (inserts, 1))
         ]
-        split = net(pl.concat(weighted), WEIGHT, keys)
-        old, new = changes.old.vstack(split.old), changes.new.vstack(split.new)
-        if changes.old.height:
-            order = new.select(pl.arg_sort_by(keys)).to_series()
-            old, new = old[order], new[order]
-        return replace(changes, gone=gone, old=old, new=new, set=split.set)
+        upserts = net(pl.concat(weighted), WEIGHT, layout.key)
+        if inserts.height == changes.height:
+            return upserts
+        return pl.concat([changes.filter(pl.col(OP) != INSERT), upserts]).sort(*layout.key, OP)
 
     def _note_nulls(self, db: Session, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
         nulls = [name for name in layout.key if name in view.nulls or rows[name].null_count()]
@@ -213,10 +208,10 @@ class SqlStore(Store):
                 self._unpublish(db, view)
                 self._publish(db, replace(view, nulls=tuple(nulls)))
 
-    def _log(self, db: Session, view: ViewRow, changes: Net, at: FlowRow) -> None:
-        total = changes.gone.height + changes.new.height + changes.set.height
+    def _log(self, db: Session, view: ViewRow, changes: pl.DataFrame, at: FlowRow) -> None:
+        total, parts = pack(changes)
         first = 0
-        for count, data in pack(record(changes)):
+        for count, data in parts:
             db.run(
                 f"insert into {CHANGES} (view, seq, first, changes, total, committed, data)"
                 " values (?, ?, ?, ?, ?, ?, ?)",
