@@ -194,13 +194,14 @@ class SqliteStore(SqlRebuilds):
         db.run(f"drop table {sqlite_tables.table(view)}")
 
     def _publish(self, db: Session, view: ViewRow) -> None:
+        self._unpublish(db, view)
         columns = sqlite_tables.shown(view, Layout.of(view.spec))
         db.run(
             f"create view {sqlite_tables.quoted(view.spec.name)} as select {columns} from {sqlite_tables.table(view)}"
         )
 
     def _unpublish(self, db: Session, view: ViewRow) -> None:
-        db.run(f"drop view {sqlite_tables.quoted(view.spec.name)}")
+        db.run(f"drop view if exists {sqlite_tables.quoted(view.spec.name)}")
 
     def _delete(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> None:
         for parameters, condition in self._conditions(layout, keys):

@@ -87,8 +87,6 @@ class SqlRebuilds(SqlReads):
             self._log(db, old, self._difference(db, old, built), at)
         else:
             db.run(f"delete from {CHANGES} where view = ?", old.id)
-        self._unpublish(db, old)
-        self._drop(db, old)
         db.run(f"delete from {VIEWS} where id = ?", built.id)
         db.run(
             f"update {VIEWS} set spec = ?, rows = ?, pruned = ?, nulls = ? where id = ?",
@@ -96,6 +94,7 @@ class SqlRebuilds(SqlReads):
             *(" ".join(built.nulls), old.id),
         )
         self._publish(db, replace(built, id=old.id, rebuild=LIVE))
+        self._drop(db, old)
 
     def _difference(self, db: Session, old: ViewRow, new: ViewRow) -> pl.DataFrame:
         import polars as pl

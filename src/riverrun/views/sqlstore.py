@@ -58,7 +58,7 @@ class SqlStore(Store):
 
     @abstractmethod
     def _publish(self, db: Session, view: ViewRow) -> None:
-        """Let SQL see the view's rows under its own name and column names."""
+        """Let SQL see the view's rows under its own name and column names, instead of what it saw there."""
 
     @abstractmethod
     def _unpublish(self, db: Session, view: ViewRow) -> None:
@@ -201,11 +201,11 @@ class SqlStore(Store):
         return pl.concat([changes.filter(pl.col(OP) != INSERT), upserts]).sort(*layout.key, OP)
 
     def _note_nulls(self, db: Session, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
+        """Remember which key columns hold nulls, for databases whose keys cannot."""
         nulls = [name for name in layout.key if name in view.nulls or rows[name].null_count()]
         if len(nulls) > len(view.nulls):
             catalogue.mark_nulls(db, view, nulls)
             if view.rebuild == LIVE:
-                self._unpublish(db, view)
                 self._publish(db, replace(view, nulls=tuple(nulls)))
 
     def _log(self, db: Session, view: ViewRow, changes: pl.DataFrame, at: FlowRow) -> None:
