@@ -38,7 +38,8 @@ class _Session:
 
     def _execute(self, sql: str, parameters: Sequence[Any]) -> psycopg.Cursor:
         cursor = self.connection.cursor(binary=True)
-        return cursor.execute(sql.replace("?", "%s"), parameters or None)
+        # Without parameters nothing is a placeholder, whatever a quoted name may hold.
+        return cursor.execute(sql.replace("?", "%s"), parameters) if parameters else cursor.execute(sql)
 
     def all(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = self._execute(sql, parameters).fetchall()

@@ -1,0 +1,857 @@
+"""One suite for every view store: a backend's tests are its fixtures."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from oracles.views import ViewOracle
+from postgres_server import shared_server
+from riverrun.errors import Closed, Conflict, Fenced, Invalid, NotFound, OutOfRange, TimedOut
+from riverrun.views import Epoch, Store, View, ViewSpec
+from riverrun.views.epoch import now
+from riverrun.views.postgres import PostgresStore
+from riverrun.views.sqlite import SqliteStore
+
+SCHEMA = "user string, n bigint"
+HOUR = 3_600_000_000
+_numbers = itertools.count()
+
+
+def weighted(schema: str, *rows: tuple) -> pa.Table:
+    """Rows whose last value is the weight."""
+    fields = ViewSpec("x", "f", schema, ()).arrow
+    columns = list(zip(*rows, strict=True)) or [()] * (len(fields) + 1)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=False)]
+    return pa.table([*arrays, pa.array(columns[-1], pa.int8())], names=[*fields.names, "_weight"])
+
+
+class Flow:
+    """A flow that commits epoch after epoch to one store."""
+
+    def __init__(self, store: Store, *specs: ViewSpec, name: str = "shop") -> None:
+        self.store, self.name = store, name
+        for spec in specs:
+            store.declare(spec)
+        self.fence = store.take_fence(name)
+        self.epoch = store.last(name).epoch
+
+    def commit(self, changes: dict[str, pa.Table] | None = None, offset: int | None = None, **more) -> bool:
+        number = more.pop("epoch", self.epoch + 1)
+        positions = {"orders": {0: number * 10 if offset is None else offset}}
+        more = {"fence": self.fence, "positions": positions, **more}
+        done = self.store.commit(Epoch(self.name, epoch=number, changes=changes or {}, **more))
+        self.epoch = max(self.epoch, number)
+        return done
+
+
+def revenue(**more) -> ViewSpec:
+    given = {"name": "revenue", "flow": "shop", "schema": SCHEMA, "key": ("user",), "topics": ("orders",), **more}
+    return ViewSpec(**given)
+
+
+def rows(*given: tuple) -> dict[str, pa.Table]:
+    return {"revenue": weighted(SCHEMA, *given)}
+
+
+def contents(store: Store, view: str = "revenue") -> list[tuple]:
+    return [tuple(row.values()) for row in View(store, view).rows()]
+
+
+class StoreContract:
+    """What every store must do. Backends give `store` and `again`, which opens the same store once more."""
+
+    # An epoch's rows
+
+    def test_an_epoch_inserts_updates_and_deletes(self, store):
+        flow = Flow(store, revenue())
+        flow.commit(rows(("a", 1, 1), ("b", 2, 1), ("c", 3, 1)))
+        flow.commit(rows(("a", 1, -1), ("a", 10, 1), ("b", 2, -1), ("d", 4, 1)))
+        assert contents(store) == [("a", 10), ("c", 3), ("d", 4)]
+
+    def test_equal_rows_cancel_and_a_row_without_retraction_is_an_upsert(self, store):
+        flow = Flow(store, revenue())
+        flow.commit(rows(("a", 1, 1), ("b", 1, 1)))
+        flow.commit(rows(("a", 1, -1), ("a", 1, 1), ("b", 7, 1), ("c", 5, 1), ("c", 5, -1)))
+        assert contents(store) == [("a", 1), ("b", 7)]
+
+    def test_of_several_rows_for_a_key_the_last_wins(self, store):
+        flow = Flow(store, revenue())
+        flow.commit(rows(("a", 1, 1), ("a", 2, 1), ("a", 3, 1), ("a", 2, -1)))
+        assert contents(store) == [("a", 3)]
+
+    def test_all_views_of_a_flow_change_together_or_not_at_all(self, store):
+        flow = Flow(store, revenue(), revenue(name="orders"))
+        with pytest.raises(Invalid, match="no column 'n'"):
+            flow.commit({**rows(("a", 1, 1)), "orders": weighted("user string", ("a", 1))})
+        assert contents(store) == []
+        assert store.last("shop").epoch == 0
+        flow.commit({**rows(("a", 1, 1)), "orders": rows(("b", 2, 1))["revenue"]}, epoch=1)
+        assert contents(store) + contents(store, "orders") == [("a", 1), ("b", 2)]
+
+    def test_every_type_comes_back_as_it_was(self, store):
+        schema = (
+            "k string, i8 tinyint, i16 smallint, i32 int, i64 bigint, f float, d double, flag boolean, at timestamp,"
+            " naive timestamp_ntz, day date, price decimal(38,10), raw binary, tags array<string>,"
+            ' point struct<x: double, `odd "name`: int, at: timestamp, raw: binary, price: decimal(10,3), day: date>,'
+            " counts map<string,bigint>, nested array<struct<xs: array<double>>>, keyed map<int,date>"
+        )
+        at = datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+        point = {
+            "x": float("-inf"),
+            'odd "name': None,
+            "at": datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
+            "raw": b"\x00\xff",
+            "price": Decimal("1.500"),
+            "day": date(1999, 1, 1),
+        }
+        full = {
+            "k": "full",
+            "i8": -128,
+            "i16": 32767,
+            "i32": -(2**31),
+            "i64": 2**63 - 1,
+            "f": 0.5,
+            "d": 0.1,
+            "flag": True,
+            "at": at,
+            "naive": datetime(9999, 12, 31, 23, 59, 59, 999_999),
+            "day": date(1900, 2, 28),
+            "price": Decimal("-1234567890123456789012345678.0000000001"),
+            "raw": b"\x00\x01\xff",
+            "tags": ["a", None, 'quote " and é', ""],
+            "point": point,
+            "counts": {"a": 1, "": 2**60},
+            "nested": [{"xs": [1.0, None, 1e300]}, None, {"xs": []}],
+            "keyed": {1: date(2020, 1, 1), 2: None},
+        }
+        empty = dict.fromkeys(full) | {"k": "empty"}
+        zero = {
+            **empty,
+            "k": "zero",
+            "i64": 0,
+            "d": 0.0,
+            "flag": False,
+            "at": datetime(1970, 1, 1, tzinfo=UTC),
+            "price": Decimal("0E-10"),
+            "raw": b"",
+            "tags": [],
+            "counts": {},
+        }
+        spec = ViewSpec("types", "shop", schema, ("k",))
+        given = [{**row, "counts": _pairs(row["counts"]), "keyed": _pairs(row["keyed"])} for row in (empty, full, zero)]
+        table = pa.Table.from_pylist(given, spec.arrow)
+        flow = Flow(store, spec)
+        flow.commit({"types": table.append_column("_weight", pa.array([1, 1, 1]))})
+        assert View(store, "types").arrow().equals(table)
+        assert View(store, "types").rows() == [empty, full, zero]
+        assert View(store, "types").get("full") == full
+        assert [change.after for change in View(store, "types").changes(timeout=0)] == [empty, full, zero]
+
+    def test_not_a_number_and_infinities_come_back(self, store):
+        flow = Flow(store, ViewSpec("odd", "shop", "x double, y double", ("x",)))
+        schema = "x double, y double"
+        nan = float("nan")
+        flow.commit({"odd": weighted(schema, (nan, nan, 1), (math.inf, -math.inf, 1), (None, 1.0, 1))})
+        flow.commit({"odd": weighted(schema, (nan, nan, -1), (nan, 2.0, 1))})
+        view = View(store, "odd")
+        assert view.get(nan) == {"x": pytest.approx(nan, nan_ok=True), "y": 2.0}
+        assert view.get(math.inf)["y"] == -math.inf
+        assert view.get(None)["y"] == 1.0
+        assert len(view) == 3
+
+    def test_null_parts_of_a_key_compare_equal(self, store):
+        schema = "a string, b bigint, c binary, n bigint"
+        flow = Flow(store, ViewSpec("nulls", "shop", schema, ("a", "b", "c")))
+        keys = list(itertools.product((None, "", "x"), (None, 0, 1), (None, b"", b"x")))
+        flow.commit({"nulls": weighted(schema, *((*key, 1, 1) for key in keys))})
+        flow.commit({"nulls": weighted(schema, *((*key, 2, 1) for key in keys if None in key))})
+        gone = [key for key in keys if key[0] is None]
+        flow.commit({"nulls": weighted(schema, *((*key, 2, -1) for key in gone))})
+        view = View(store, "nulls")
+        assert {tuple(row.values()) for row in view.rows()} == {
+            (*key, 2 if None in key else 1) for key in keys if key not in gone
+        }
+        assert view.get(["x", None, b""]) == {"a": "x", "b": None, "c": b"", "n": 2}
+        assert view.get([None, None, None]) is None
+        assert len(view.rows(where="b is null")) == 6
+        assert len(view.rows(where="a = 'x' and c is null")) == 3
+
+    def test_a_view_without_key_columns_has_one_row(self, store):
+        flow = Flow(store, ViewSpec("total", "shop", "n bigint", ()))
+        flow.commit({"total": weighted("n bigint", (1, 1))})
+        flow.commit({"total": weighted("n bigint", (1, -1), (2, 1))})
+        view = View(store, "total")
+        assert view.rows() == [{"n": 2}]
+        assert view.get([]) == {"n": 2}
+        assert view.sql("select n from total") == [{"n": 2}]
+
+    def test_a_view_of_key_columns_only(self, store):
+        flow = Flow(store, ViewSpec("seen", "shop", "k string", ("k",)))
+        flow.commit({"seen": weighted("k string", ("a", 1), ("b", 1))})
+        flow.commit({"seen": weighted("k string", ("a", 1), ("b", -1), ("a", -1), ("a", 1))})
+        assert contents(store, "seen") == [("a",)]
+
+    def test_hidden_columns_are_keys_that_readers_do_not_see(self, store):
+        schema = "_id string, user string, n bigint"
+        flow = Flow(store, ViewSpec("all", "shop", schema, ("_id",), hidden=("_id",)))
+        flow.commit({"all": weighted(schema, ("0:0", "a", 1, 1), ("0:1", "a", 1, 1))})
+        view = View(store, "all")
+        assert view.rows() == [{"user": "a", "n": 1}] * 2
+        assert view.sql('select * from "all"') == view.rows()
+        assert {change.after["user"] for change in view.changes(timeout=0)} == {"a"}
+        with pytest.raises(Invalid, match="no key"):
+            view.get("0:0")
+        with pytest.raises(Invalid):
+            view.rows(where="_id = '0:0'")
+
+    # Epochs and fences
+
+    def test_a_committed_epoch_has_no_effect_when_it_comes_again(self, store, again):
+        flow = Flow(store, revenue())
+        assert flow.commit(rows(("a", 1, 1)), manifest=b"one")
+        assert not flow.commit(rows(("a", 2, 1)), epoch=1, manifest=b"other")
+        assert flow.commit(rows(("a", 1, -1), ("a", 3, 1)), epoch=2, manifest=b"two")
+        assert not flow.commit(rows(("a", 9, 1)), epoch=1)
+        assert contents(again()) == [("a", 3)]
+        last = again().last("shop")
+        assert (last.epoch, last.fence, last.positions, last.manifest) == (2, 1, {"orders": {0: 20}}, b"two")
+
+    def test_the_same_epoch_with_other_positions_is_refused(self, store):
+        flow = Flow(store, revenue())
+        flow.commit(rows(("a", 1, 1)), offset=10)
+        with pytest.raises(Conflict, match="epoch 1 of flow 'shop' was committed with other input positions"):
+            flow.commit(rows(("a", 1, 1)), epoch=1, offset=11)
+
+    def test_an_epoch_that_does_not_follow_is_refused(self, store):
+        flow = Flow(store, revenue())
+        with pytest.raises(Conflict, match="epoch 2 of flow 'shop' does not follow epoch 0"):
+            flow.commit(rows(("a", 1, 1)), epoch=2)
+
+    def test_an_older_fence_is_refused_and_told_who_took_over(self, store, again):
+        old = Flow(store, revenue())
+        old.commit(rows(("a", 1, 1)))
+        other = again()
+        assert other.take_fence("shop", run="the new one") == 2
+        for epoch in (1, 2):
+            with pytest.raises(Fenced, match=r"run 1 of flow 'shop'.*run 2 has taken over \(the new one\)"):
+                old.commit(rows(("a", 2, 1)), epoch=epoch)
+        with pytest.raises(Fenced):
+            store.raise_fence("shop", 1)
+        assert contents(store) == [("a", 1)]
+
+    def test_a_token_of_another_store_can_be_taken_over(self, store):
+        store.declare(revenue())
+        store.raise_fence("shop", 7)
+        store.raise_fence("shop", 7)
+        with pytest.raises(Fenced):
+            store.commit(Epoch("shop", 6, 1, {"orders": {0: 1}}))
+        assert store.commit(Epoch("shop", 8, 1, {"orders": {0: 1}}))
+        assert store.last("shop").fence == 8
+        assert store.take_fence("shop") == 9
+
+    def test_flows_do_not_disturb_each_other(self, store):
+        shop, other = Flow(store, revenue()), Flow(store, revenue(name="x", flow="other"), name="other")
+        shop.commit(rows(("a", 1, 1)))
+        other.commit({"x": rows(("b", 1, 1))["revenue"]})
+        with pytest.raises(NotFound, match="flow 'other' has declared no view 'revenue'"):
+            other.commit(rows(("c", 1, 1)))
+        assert contents(store) == [("a", 1)]
+
+    def test_ledger_and_times_are_kept_and_commit_times_never_go_back(self, store):
+        flow = Flow(store, revenue())
+        flow.commit(committed=5000, received=4000, ledger={"read": 3})
+        flow.commit(committed=4000, received=4500, ledger=[{"node": "x"}])
+        last = store.last("shop")
+        assert (last.committed, last.received, last.ledger) == (5000, 4500, [{"node": "x"}])
+
+    def test_two_runs_race_and_only_the_newer_one_wins(self, store, again):
+        store.declare(revenue())
+        stores = [again() for _ in range(4)]
+        outcome: list[tuple[int, str]] = []
+
+        def run(mine: Store) -> None:
+            fence = mine.take_fence("shop")
+            try:
+                for epoch in range(1, 6):
+                    mine.commit(Epoch("shop", fence, epoch, {"orders": {0: epoch}}, rows((str(fence), epoch, 1))))
+                outcome.append((fence, "done"))
+            except Fenced:
+                outcome.append((fence, "fenced"))
+
+        threads = [threading.Thread(target=run, args=(one,)) for one in stores]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(fence for fence, _ in outcome) == [1, 2, 3, 4]
+        assert (4, "done") in outcome
+        assert store.last("shop").epoch == 5
+        assert store.last("shop").fence == 4
+
+    # Declarations
+
+    def test_declaring_again_changes_nothing(self, store):
+        Flow(store, revenue()).commit(rows(("a", 1, 1)))
+        store.declare(revenue(history="1 day"))
+        store.declare(revenue(schema="user string not null, n long", topics=["orders"]))
+        assert contents(store) == [("a", 1)]
+        assert [spec.name for spec in store.views()] == ["revenue"]
+
+    @pytest.mark.parametrize(
+        ("change", "what"),
+        [
+            ({"schema": "user string, n int"}, "another schema: it has 'user string, n bigint', declared is"),
+            ({"key": ("user", "n")}, "another key"),
+            ({"topics": ("orders", "users")}, "another topics"),
+            ({"flow": "other"}, "another flow"),
+            ({"name": "Revenue"}, "differs only in case"),
+        ],
+    )
+    def test_a_mismatch_is_named(self, store, change, what):
+        store.declare(revenue())
+        with pytest.raises(Conflict, match=what):
+            store.declare(revenue(**change))
+
+    @pytest.mark.parametrize("name", ["riverrun:flows", "sqlite_x", "pg_x", "", "x" * 201, "a\0b"])
+    def test_names_that_cannot_be(self, name):
+        with pytest.raises(Invalid):
+            revenue(name=name)
+
+    @pytest.mark.parametrize(
+        "name",
+        ['say "hi"', "it's", "select", "Mixed Case", "a;drop table x", "é-ü.1", "100%", "a?b", "--", "rows", "t"],
+    )
+    def test_odd_names_are_only_names(self, store, name):
+        column = name + "!"
+        schema = f"`{name}` string, `{column}` timestamp, `_x` bigint, `C0` bigint, c1 bigint, xmin bigint"
+        flow = Flow(store, ViewSpec(name, "shop", schema, (name,)))
+        at = datetime(2026, 1, 1, 12, tzinfo=UTC)
+        flow.commit({name: weighted(schema, ("k", at, 1, 2, 3, 4, 1))})
+        flow.commit(
+            {name: weighted(schema, ("k", at, 1, 2, 3, 4, -1), ("k", at, 5, 6, 7, 8, 1), (None, at, 0, 0, 0, 0, 1))}
+        )
+        view = View(store, name)
+        row = {name: "k", column: at, "_x": 5, "C0": 6, "c1": 7, "xmin": 8}
+        quoted, quoted_column = (part.replace('"', '""') for part in (name, column))
+        assert view.get("k") == row
+        assert view.rows(where=f"\"{quoted}\" = 'k' and \"{quoted_column}\" >= '2026-01-01 12:00:00'") == [row]
+        assert view.sql(f'select count(*) as n from "{quoted}"') == [{"n": 2}]
+        assert sorted(change.op for change in view.changes(timeout=0)) == ["insert", "insert", "update"]
+        store.drop(name)
+        with pytest.raises(NotFound):
+            View(store, name)
+
+    def test_a_dropped_view_can_be_declared_anew(self, store):
+        flow = Flow(store, revenue())
+        flow.commit(rows(("a", 1, 1)))
+        cursor = View(store, "revenue").cursor
+        flow.commit(rows(("b", 1, 1)))
+        store.drop("revenue")
+        store.declare(revenue(schema="user string, m double"))
+        assert contents(store) == []
+        with pytest.raises(OutOfRange):
+            next(View(store, "revenue").changes(since=cursor, timeout=0))
+
+    # Reading
+
+    def test_get_by_value_list_dict_or_text(self, store):
+        schema = "user string, start timestamp, n bigint"
+        flow = Flow(store, ViewSpec("w", "shop", schema, ("user", "start")))
+        start = datetime(2026, 1, 1, tzinfo=UTC)
+        flow.commit({"w": weighted(schema, ("a", start, 1, 1))})
+        view = View(store, "w")
+        row = {"user": "a", "start": start, "n": 1}
+        local = start.astimezone(tz=None)
+        for key in (["a", start], ("a", local), {"start": start, "user": "a"}, ["a", start.replace(tzinfo=None)]):
+            assert view.get(key) == row
+        for text in ("2026-01-01T00:00:00", "2026-01-01 00:00:00", "2026-01-01T01:00:00+01:00"):
+            assert view.get(["a", text]) == row
+        assert view.get(["b", start]) is None
+        for bad in ("a", ["a"], ["a", "soon"], {"user": "a"}, ["a", 1.5]):
+            with pytest.raises(Invalid):
+                view.get(bad)
+        with pytest.raises(NotFound, match="Did you mean 'user'"):
+            view.get({"usr": "a", "start": start})
+
+    def test_rows_with_a_condition_and_a_limit(self, store):
+        schema = "user string, n bigint, at timestamp, day date, price decimal(10,2), ok boolean"
+        flow = Flow(store, ViewSpec("v", "shop", schema, ("user",)))
+        at, day = datetime(2026, 1, 1, tzinfo=UTC), date(2026, 1, 1)
+        given = [
+            (f"u{i}", i, at + timedelta(milliseconds=500 * i), day + timedelta(days=i), Decimal(i), i % 2 == 0, 1)
+            for i in range(12)
+        ]
+        flow.commit({"v": weighted(schema, *given)})
+        view = View(store, "v")
+
+        def users(where: str, limit: int | None = None) -> list[str]:
+            return [row["user"] for row in view.rows(where=where, limit=limit)]
+
+        assert users("n >= 9") == ["u10", "u11", "u9"]
+        assert users("n >= 9", 2) == ["u10", "u11"]
+        assert users("at > '2026-01-01 00:00:05'") == ["u11"]
+        assert users("at = '2026-01-01 00:00:00.5'") == ["u1"]
+        assert users("day >= '2026-01-11'") == ["u10", "u11"]
+        assert users("price > 9.5 and not ok") == ["u11"]
+        assert users("user in ('u1', 'u2') or user like 'u_0'") == ["u1", "u10", "u2"]
+        assert view.arrow(limit=0).num_rows == 0
+        assert view.arrow(where="ok", limit=2).schema == view.spec.arrow
+
+    @pytest.mark.parametrize(
+        "where",
+        [
+            "",
+            "n > 1; drop table x",
+            "n > 1) or (1=1",
+            "(n > 1",
+            "n > 1 -- rest",
+            "n > 1 /* rest */",
+            "n in (select 1)",
+            "exists (with x as (values (1)) select * from x)",
+            "user = 'open",
+            "user = E'a\\' or 1=1 --'",
+            "user = $$a$$",
+            "nope = 1",
+            "n >",
+        ],
+    )
+    def test_a_condition_is_one_expression_over_the_columns(self, store, where):
+        Flow(store, revenue()).commit(rows(("a", 1, 1)))
+        with pytest.raises(Invalid):
+            View(store, "revenue").rows(where=where)
+        assert View(store, "revenue").rows(where="user <> 'a;--)'") == []
+
+    def test_sql_reads_all_views_and_binds_values(self, store):
+        flow = Flow(store, revenue(), revenue(name="Costs"))
+        flow.commit({**rows(("a", 5, 1)), "Costs": rows(("a", 3, 1), ("b", 1, 1))["revenue"]})
+        view = View(store, "revenue")
+        found = view.sql(
+            'select c."user", r.n - c.n as profit from "Costs" c left join revenue r on r."user" = c."user" order by 1'
+        )
+        assert found == [{"user": "a", "profit": 2}, {"user": "b", "profit": None}]
+        assert view.sql(f'select n from "Costs" where "user" = {self.mark}', ["b"]) == [{"n": 1}]
+
+    def test_sql_times_are_readable(self, store):
+        schema = "k bigint, at timestamp, day date"
+        flow = Flow(store, ViewSpec("v", "shop", schema, ("k",)))
+        moments = [datetime(1969, 12, 31, 23, 59, 59, 500_000), datetime(2026, 1, 1, 12, 30)]
+        flow.commit(
+            {"v": weighted(schema, *((i, at.replace(tzinfo=UTC), at.date(), 1) for i, at in enumerate(moments)))}
+        )
+        found = View(store, "v").sql("select cast(at as text) as at, cast(day as text) as day from v order by k")
+        shown = [(row["at"].removesuffix("+00"), row["day"]) for row in found]
+        assert shown == [("1969-12-31 23:59:59.5", "1969-12-31"), ("2026-01-01 12:30:00", "2026-01-01")]
+
+    @pytest.mark.parametrize(
+        "sql",
+        [
+            "insert into revenue values ('x', 1)",
+            'delete from "riverrun:rows:1"',
+            'drop table "riverrun:flows"',
+            'update "riverrun:flows" set fence = 99',
+            "create table x (a int)",
+            "create temp table x (a int)",
+            "pragma query_only = off",
+            "attach 'other.db' as other",
+            "vacuum",
+            "begin",
+            "set transaction read write",
+            "copy (select 1) to program 'true'",
+            'with x as (delete from "riverrun:flows" returning *) select * from x',
+            "select 1; select 2",
+            "select load_extension('x')",
+            "select * from nowhere",
+            "selekt",
+            "",
+        ],
+    )
+    def test_sql_only_reads(self, store, sql):
+        flow = Flow(store, revenue())
+        flow.commit(rows(("a", 1, 1)))
+        with pytest.raises(Invalid):
+            View(store, "revenue").sql(sql)
+        flow.commit(rows(("a", 1, -1), ("a", 2, 1)))
+        assert contents(store) == [("a", 2)]
+
+    def test_a_query_that_takes_too_long_is_stopped(self, store):
+        Flow(store, revenue()).commit(rows(("a", 1, 1)))
+        endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
+        with pytest.raises(TimedOut):
+            View(store, "revenue").sql(endless, timeout=0.05)
+        assert contents(store) == [("a", 1)]
+
+    def test_unknown_views_are_named(self, store):
+        store.declare(revenue())
+        with pytest.raises(NotFound, match=r"there is no view 'revenu'\. Did you mean 'revenue'"):
+            View(store, "revenu")
+
+    def test_readers_never_see_half_an_epoch(self, store, again):
+        flow = Flow(store, revenue(), revenue(name="copy"))
+        keys = [f"k{i}" for i in range(50)]
+        halves: list[object] = []
+        stop = threading.Event()
+
+        def read() -> None:
+            mine = again()
+            while not stop.is_set():
+                values = {n for _, n in contents(mine)}
+                both = View(mine, "copy").sql("select count(*) as n from revenue r join copy c on c.n <> r.n")
+                if len(values) > 1 or both != [{"n": 0}]:
+                    halves.append((values, both))
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        for n in range(30):
+            old = [(key, n - 1, -1) for key in keys] if n else []
+            table = rows(*old, *((key, n, 1) for key in keys))["revenue"]
+            flow.commit({"revenue": table, "copy": table})
+        stop.set()
+        thread.join()
+        assert not halves
+
+    def test_a_closed_store_says_so(self, store):
+        store.declare(revenue())
+        view = View(store, "revenue")
+        store.close()
+        store.close()
+        with pytest.raises(Closed):
+            view.rows()
+        with pytest.raises(Closed):
+            store.take_fence("shop")
+
+    # Positions
+
+    def test_position_and_waiting_for_one(self, store, again):
+        flow = Flow(store, revenue())
+        view = View(again(), "revenue")
+        assert view.position == {}
+        flow.commit(rows(("a", 1, 1)), positions={"orders": {0: 5, 1: 3}, "users": {0: 9}})
+        assert view.position == {"orders": {0: 5, 1: 3}}
+        assert view.rows(at_least={"orders": {0: 5}}, timeout=0) == [{"user": "a", "n": 1}]
+        assert view.rows(at_least="orders@0:5,1:3,2:0") == [{"user": "a", "n": 1}]
+        with pytest.raises(TimedOut, match=r"has processed orders@0:5,1:3 and not yet orders@1:4"):
+            view.rows(at_least="orders@1:4", timeout=0.02)
+        with pytest.raises(Invalid, match="does not read topic 'users'; it reads orders"):
+            view.rows(at_least="users@0:1")
+        with pytest.raises(Invalid, match="not a position"):
+            view.rows(at_least="orders:5")
+
+    def test_a_reader_waits_until_its_write_is_there(self, store, again):
+        flow = Flow(store, revenue())
+        reader = View(again(), "revenue")
+        found: list[object] = []
+        thread = threading.Thread(target=lambda: found.append(reader.get("a", at_least="orders@0:20")))
+        thread.start()
+        flow.commit(rows(("a", 1, 1)))
+        flow.commit(rows(("a", 1, -1), ("a", 2, 1)))
+        thread.join(10)
+        assert found == [{"user": "a", "n": 2}]
+
+    # Changes
+
+    def test_changes_tell_what_happened_and_can_be_resumed_anywhere(self, store):
+        flow = Flow(store, revenue())
+        flow.commit(rows(("a", 1, 1), ("b", 1, 1), ("c", 1, 1)))
+        flow.commit()
+        flow.commit(rows(("a", 1, -1), ("a", 2, 1), ("b", 5, 1), ("c", 1, -1), ("d", 1, 1)))
+        view = View(store, "revenue")
+        seen = list(view.changes(timeout=0))
+        assert {
+            (c.op, c.before and c.before["n"], c.after and c.after["n"], (c.after or c.before)["user"]) for c in seen
+        } == {
+            *(("insert", None, 1, user) for user in "abcd"),
+            ("update", 1, 2, "a"),
+            ("update", 1, 5, "b"),
+            ("delete", 1, None, "c"),
+        }
+        assert len(seen) == 7
+        for i, change in enumerate(seen):
+            assert list(view.changes(since=change.cursor, timeout=0)) == seen[i + 1 :]
+        assert list(view.changes(since=view.cursor, timeout=0)) == []
+        with pytest.raises(Invalid, match="not a cursor"):
+            view.changes(since="yesterday")
+        with pytest.raises(OutOfRange, match="up to 3"):
+            next(view.changes(since="99", timeout=0))
+
+    def test_an_update_to_the_same_row_is_no_change(self, store):
+        flow = Flow(store, revenue())
+        flow.commit(rows(("a", 1, 1)))
+        flow.commit(rows(("a", 1, 1)))
+        flow.commit(rows(("a", 1, -1), ("a", 1, 1)))
+        assert len(list(View(store, "revenue").changes(timeout=0))) == 1
+
+    def test_changes_wait_for_new_ones(self, store, again):
+        flow = Flow(store, revenue())
+        seen: list[object] = []
+        done = threading.Event()
+
+        def follow() -> None:
+            for change in View(again(), "revenue").changes(timeout=10):
+                seen.append(change.after)
+                if len(seen) == 3:
+                    break
+            done.set()
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        for n in range(3):
+            flow.commit(rows((f"k{n}", n, 1)))
+            flow.commit()
+        assert done.wait(10)
+        thread.join()
+        assert seen == [{"user": f"k{n}", "n": n} for n in range(3)]
+
+    def test_changes_of_many_rows_come_in_parts(self, store):
+        flow = Flow(store, revenue())
+        many = 70_001
+        flow.commit(rows(*((f"k{i:06}", 0, 1) for i in range(many))))
+        pairs = [row for i in range(many) for row in ((f"k{i:06}", 0, -1), (f"k{i:06}", 1, 1))]
+        flow.commit(rows(*pairs))
+        view = View(store, "revenue")
+        changes = list(view.changes(timeout=0))
+        assert [c.op for c in changes] == ["insert"] * many + ["update"] * many
+        middle = changes[many + 40_000]
+        assert next(view.changes(since=middle.cursor, timeout=0)) == changes[many + 40_001]
+        assert {c.cursor for c in changes[many - 1 : many]} == {"1"}
+
+    def test_changes_expire_and_an_expired_cursor_is_an_error(self, short):
+        flow = Flow(short, revenue(), revenue(name="kept", history="1 hour"))
+        start = now()
+        table = rows(("a", 1, 1))["revenue"]
+        flow.commit({"revenue": table, "kept": table}, committed=start)
+        view, kept = View(short, "revenue"), View(short, "kept")
+        first = next(view.changes(timeout=0))
+        flow.commit(rows(("a", 1, -1), ("a", 2, 1), ("b", 1, 1)), committed=start + 1)
+        partial = next(view.changes(since=first.cursor, timeout=0))
+        complete = list(view.changes(timeout=0))[-1]
+        flow.commit(committed=start + 120_000_000)
+        assert list(view.changes(timeout=0)) == []
+        for gone in (first.cursor, partial.cursor):
+            with pytest.raises(OutOfRange, match="Read the view, then follow it from its cursor"):
+                next(view.changes(since=gone, timeout=0))
+        assert list(view.changes(since=complete.cursor, timeout=0)) == []
+        assert [c.op for c in kept.changes(timeout=0)] == ["insert"]
+        flow.commit(committed=start + 2 * HOUR)
+        assert list(kept.changes(timeout=0)) == []
+
+    # Versions
+
+    def test_as_of_a_position_or_a_commit_time(self, store):
+        flow = Flow(store, revenue(history="1 hour"))
+        start = now()
+        flow.commit(rows(("a", 1, 1), ("b", 1, 1)), committed=start)
+        flow.commit(rows(("a", 1, -1), ("a", 2, 1), ("b", 1, -1)), committed=start + 1_000_000)
+        flow.commit(rows(("c", 3, 1), ("a", 5, 1)), committed=start + 2_000_000)
+        view = View(store, "revenue")
+        when = datetime.fromtimestamp(start // 1_000_000, UTC) + timedelta(microseconds=start % 1_000_000)
+        versions = [{"a": 1, "b": 1}, {"a": 2}, {"a": 5, "c": 3}]
+        for number, expected in enumerate(versions, 1):
+            for at in (
+                when + timedelta(seconds=number - 0.5),
+                {"orders": {0: 10 * number}},
+                f"orders@0:{10 * number - 9}",
+            ):
+                version = view.as_of(at)
+                assert {row["user"]: row["n"] for row in version} == expected
+                assert (version.epoch, len(version)) == (number, len(expected))
+                assert version.get("b") == ({"user": "b", "n": 1} if number == 1 else None)
+        for outside in (when - timedelta(seconds=1), {"orders": {0: 31}}):
+            with pytest.raises(OutOfRange, match="versions committed from"):
+                view.as_of(outside)
+        with pytest.raises(Invalid, match="does not read topic"):
+            view.as_of({"users": {0: 1}})
+
+    def test_as_of_needs_history_and_history_ends(self, short):
+        flow = Flow(short, revenue(history="1 minute"), revenue(name="plain"))
+        start = now()
+        flow.commit(rows(("a", 1, 1)), committed=start)
+        flow.commit(rows(("a", 1, -1), ("a", 2, 1)), committed=start + 1)
+        with pytest.raises(Invalid, match="keeps no history"):
+            View(short, "plain").as_of({"orders": {0: 10}})
+        flow.commit(rows(("a", 2, -1), ("a", 3, 1)), committed=start + 120_000_000)
+        with pytest.raises(OutOfRange):
+            View(short, "revenue").as_of({"orders": {0: 10}})
+        assert View(short, "revenue").as_of({"orders": {0: 20}}).rows() == [{"user": "a", "n": 2}]
+
+    # Rebuilding
+
+    def test_a_rebuild_is_invisible_until_it_is_switched(self, store, again):
+        flow = Flow(store, revenue(history="1 hour"))
+        flow.commit(rows(("a", 1, 1), ("b", 1, 1)), manifest=b"old")
+        token = store.begin_rebuild("shop", [revenue(history="1 hour")])
+        assert store.rebuilds("shop") == [token]
+        mine = {"rebuild": token, "fence": flow.fence}
+        store.commit(Epoch("shop", epoch=1, positions={"orders": {0: 4}}, changes=rows(("a", 7, 1)), **mine))
+        with pytest.raises(Conflict, match="has not read up to where the running one is"):
+            store.switch(token, flow.fence)
+        flow.commit(rows(("c", 1, 1), (None, 1, 1)))
+        caught_up = {"positions": {"orders": {0: 20}}, "manifest": b"new", "ledger": {"read": 1}}
+        store.commit(Epoch("shop", epoch=2, changes=rows(("c", 1, 1), (None, 2, 1)), **mine, **caught_up))
+        assert len(contents(store)) == 4
+        before, at = View(store, "revenue").cursor, View(store, "revenue").position
+        store.switch(token, flow.fence)
+        assert {(row["user"], row["n"]) for row in View(again(), "revenue").rows()} == {("a", 7), ("c", 1), (None, 2)}
+        last = store.last("shop")
+        assert (last.epoch, last.manifest, last.positions) == (2, b"new", at)
+        assert {
+            (c.op, (c.after or c.before)["user"]) for c in View(store, "revenue").changes(since=before, timeout=0)
+        } == {
+            ("update", "a"),
+            ("delete", "b"),
+            ("update", None),
+        }
+        assert store.rebuilds("shop") == []
+        with pytest.raises(NotFound, match="no rebuild"):
+            store.switch(token, flow.fence)
+        with pytest.raises(NotFound, match="no rebuild"):
+            store.commit(Epoch("shop", epoch=3, positions={"orders": {0: 30}}, **mine))
+        flow.epoch = 2
+        flow.commit(rows(("a", 7, -1), ("a", 8, 1)), offset=30)
+        assert View(store, "revenue").get("a") == {"user": "a", "n": 8}
+        assert View(store, "revenue").sql('select n from revenue where "user" is null') == [{"n": 2}]
+        assert {row["user"]: row["n"] for row in View(store, "revenue").as_of({"orders": {0: 10}})} == {"a": 1, "b": 1}
+
+    def test_a_rebuild_may_change_columns_and_add_views(self, store):
+        flow = Flow(store, revenue())
+        flow.commit(rows(("a", 1, 1)))
+        cursor = View(store, "revenue").cursor
+        wide = "user string, n double, m string"
+        token = store.begin_rebuild("shop", [revenue(schema=wide), revenue(name="more")])
+        changes = {"revenue": weighted(wide, ("a", 0.5, "x", 1)), "more": rows(("b", 1, 1))["revenue"]}
+        store.commit(Epoch("shop", flow.fence, 1, {"orders": {0: 10}}, changes, rebuild=token))
+        fence = store.take_fence("shop")
+        with pytest.raises(Fenced):
+            store.switch(token, flow.fence)
+        store.switch(token, fence, epoch=40)
+        assert contents(store) == [("a", 0.5, "x")]
+        assert contents(store, "more") == [("b", 1)]
+        assert View(store, "revenue").sql("select * from revenue") == [{"user": "a", "n": 0.5, "m": "x"}]
+        with pytest.raises(OutOfRange):
+            next(View(store, "revenue").changes(since=cursor, timeout=0))
+        assert store.commit(Epoch("shop", fence, 41, {"orders": {0: 20}}))
+        with pytest.raises(Fenced):
+            flow.commit()
+
+    def test_an_abandoned_rebuild_leaves_nothing(self, store):
+        flow = Flow(store, revenue())
+        flow.commit(rows(("a", 1, 1)))
+        token = store.begin_rebuild("shop", [revenue()])
+        store.commit(Epoch("shop", flow.fence, 1, {"orders": {0: 10}}, rows(("x", 1, 1)), rebuild=token))
+        store.abandon(token)
+        assert store.rebuilds("shop") == []
+        assert contents(store) == [("a", 1)]
+        with pytest.raises(NotFound):
+            store.abandon(token)
+        with pytest.raises(Conflict, match="belongs to flow 'shop'"):
+            store.begin_rebuild("other", [revenue(flow="other")])
+        assert store.rebuilds("other") == []
+
+    # Any changes in any epochs
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(data=st.data())
+    def test_a_view_is_the_sum_of_its_changes(self, store, data):
+        number = next(_numbers)
+        schema = "a string, b bigint, x double, at timestamp, price decimal(12,2), tags array<string>"
+        spec = ViewSpec(f"v{number}", f"flow{number}", schema, ("a", "b"), history="1 hour")
+        flow = Flow(store, spec, name=f"flow{number}")
+        view = View(store, spec.name)
+        model = ViewOracle(("a", "b"))
+        versions = []
+        for epoch in range(1, data.draw(st.integers(1, 5), "epochs") + 1):
+            changes = data.draw(st.lists(_steps(), max_size=12), f"epoch {epoch}")
+            batch = model.weighted(changes)
+            table = pa.Table.from_pylist([row for row, _ in batch], spec.arrow)
+            flow.commit({spec.name: table.append_column("_weight", pa.array([w for _, w in batch], pa.int8()))})
+            model.apply(batch)
+            assert _by_key(view.rows()) == _by_key(model.rows())
+            for row in model.rows():
+                assert view.get({"a": row["a"], "b": row["b"]}) == row
+            versions.append((flow.epoch, model.rows()))
+        replayed = ViewOracle(("a", "b"))
+        for change in view.changes(timeout=0):
+            replayed.follow(change)
+        assert _by_key(replayed.rows()) == _by_key(model.rows())
+        for epoch, expected in versions:
+            assert _by_key(view.as_of({"orders": {0: epoch * 10}}).rows()) == _by_key(expected)
+
+
+def _pairs(mapping: dict | None) -> list | None:
+    return None if mapping is None else list(mapping.items())
+
+
+def _by_key(given: list[dict]) -> dict:
+    return {(row["a"], row["b"]): row for row in given}
+
+
+def _steps() -> st.SearchStrategy:
+    """One step: what to do, to which key, and the values."""
+    key = st.tuples(st.sampled_from([None, "", "x", "é\"'"]), st.sampled_from([None, 0, -5]))
+    values = st.fixed_dictionaries(
+        {
+            "x": st.none() | st.sampled_from([0.5, -1e300, 0.1, float("inf")]),
+            "at": st.none()
+            | st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1)).map(lambda t: t.replace(tzinfo=UTC)),
+            "price": st.none() | st.decimals(-1000, 1000, places=2),
+            "tags": st.none() | st.lists(st.none() | st.text('aé"\\', max_size=3), max_size=2),
+        }
+    )
+    return st.tuples(st.sampled_from(["update", "upsert", "delete", "flicker", "nothing"]), key, values)
+
+
+class TestSqlite(StoreContract):
+    mark = "?"
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        return tmp_path / "views.db"
+
+    @pytest.fixture
+    def again(self, path, request):
+        def opened(**options) -> SqliteStore:
+            made = SqliteStore(path, **options)
+            request.addfinalizer(made.close)
+            return made
+
+        return opened
+
+    @pytest.fixture
+    def store(self, again):
+        return again()
+
+    @pytest.fixture
+    def short(self, again):
+        return again(changes_kept="1 minute")
+
+
+class TestPostgres(StoreContract):
+    mark = "%s"
+
+    @pytest.fixture
+    def again(self, request):
+        schema = f'Odd "schema" {next(_numbers)}'
+
+        def opened(**options) -> PostgresStore:
+            made = PostgresStore(shared_server().url, schema=schema, **options)
+            request.addfinalizer(made.close)
+            return made
+
+        return opened
+
+    @pytest.fixture
+    def store(self, again):
+        return again()
+
+    @pytest.fixture
+    def short(self, again):
+        return again(changes_kept="1 minute")
