@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 
@@ -47,7 +48,7 @@ def kernel_of(node: Node, schema: Mapping[str, pl.DataType]) -> kernel.Kernel:
 def _windowed(node: Window, schema: Mapping[str, pl.DataType]) -> kernel.Kernel:
     span = node.window.size if isinstance(node.window, windows.Tumbling | windows.Hopping | windows.Sliding) else None
     aggregates = _aggregates(node.measures, schema, node.inputs[0].retracts, span)
-    late = {
+    late: dict[str, Any] = {
         "horizon": node.late.horizon,
         "aside": isinstance(node.late, windows.Side),
         "update": node.emit == "update",

@@ -1,0 +1,102 @@
+"""Rows between stages: Arrow blobs, each for one shard of one branch.
+
+`PACKED` is what a stage's shuffle carries: rows for a branch, a control for a shard, or something for the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from pyarrow import ipc
+
+from riverrun.runtime.branch import HIDDEN
+from riverrun.runtime.job import CARRIED, Branch
+from riverrun.state.hashing import hash_columns
+
+PACKED = pa.schema([("shard", pa.int32()), ("branch", pa.int32()), ("blob", pa.binary())])
+PACKED_DDL = "shard int, branch int, blob binary"
+
+# Branch numbers of what is not rows of a branch.
+CONTROL, MANIFEST, LEDGER, LATE, QUARANTINE = -1, -2, -3, -4, -5
+
+
+class Packer:
+    """Collects blobs for one task."""
+
+    def __init__(self, shards: int) -> None:
+        self._shards = shards
+        self._shard: list[int] = []
+        self._branch: list[int] = []
+        self._blob: list[bytes | pa.Buffer] = []
+
+    def add(self, shard: int, branch: int, blob: bytes | pa.Buffer) -> None:
+        self._shard.append(shard)
+        self._branch.append(branch)
+        self._blob.append(blob)
+
+    def rows(self, branch: Branch, rows: pa.RecordBatch) -> None:
+        """Rows of a branch, in the branch's schema: to the shards of their keys."""
+        if not rows.num_rows:
+            return
+        if not branch.route or self._shards == 1:
+            self.add(_home(branch, self._shards), branch.index, rows.serialize())
+            return
+        keys = pl.from_arrow(rows.select(list(branch.route)))
+        assert isinstance(keys, pl.DataFrame)
+        shard = (hash_columns(keys, branch.route) >> np.uint64(32)) % np.uint64(self._shards)
+        counts = np.bincount(shard.astype(np.int64), minlength=self._shards)
+        ordered = rows.take(pa.array(np.argsort(shard, kind="stable")))
+        at = 0
+        for number, count in enumerate(counts.tolist()):
+            if count:
+                self.add(number, branch.index, ordered.slice(at, count).serialize())
+                at += count
+
+    def batch(self) -> pa.RecordBatch:
+        """What was collected."""
+        arrays = [
+            pa.array(self._shard, pa.int32()),
+            pa.array(self._branch, pa.int32()),
+            pa.array([memoryview(blob) for blob in self._blob], pa.binary()),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=PACKED)
+
+
+def _home(branch: Branch, shards: int) -> int:
+    """Rows that need no key go anywhere; all rows of a node without one go to the same shard."""
+    return 0 if branch.input else branch.index % shards
+
+
+def unpack(blobs: Sequence[memoryview | bytes], schema: pa.Schema) -> pa.Table:
+    """The rows of blobs of one branch."""
+    return pa.Table.from_batches([ipc.read_record_batch(pa.py_buffer(blob), schema) for blob in blobs], schema=schema)
+
+
+def picked(rows: pa.RecordBatch, branch: Branch) -> pa.RecordBatch:
+    """The columns of a trivial branch, from rows that have the origin's columns and the carried ones."""
+    columns = []
+    for item in branch.items:
+        assert item.column is not None
+        column = rows.column(item.column)
+        wanted = branch.schema.field(item.name).type
+        columns.append(column if column.type == wanted else column.cast(wanted))
+    columns += [rows.column(name) for name in HIDDEN]
+    return pa.RecordBatch.from_arrays(columns, schema=branch.schema)
+
+
+def to_arrow(rows: pl.DataFrame, schema: pa.Schema) -> pa.RecordBatch:
+    """Polars rows in an Arrow schema, as Spark and the stores want it: no large or view types."""
+    table = rows.select(schema.names).to_arrow().cast(schema)
+    if table.num_rows == 0:
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    return table.combine_chunks().to_batches()[0]
+
+
+def carried(schema: pa.Schema) -> pa.Schema:
+    """Value columns with the carried ones behind."""
+    return pa.schema([*schema, *CARRIED])
+
+

@@ -1,0 +1,289 @@
+"""The plan of an epoch: what it reads, and what time it is.
+
+An epoch takes from every partition of every topic all rows received up to one moment. Which moment, the offsets, and the
+watermarks before and after are decided here, from frame headers, and are the epoch's identity: repeated, it is the same.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+
+from riverrun.kernels.clock import corrected
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
+from riverrun.kernels.watermark import HEARD, Watermarks, ahead
+from riverrun.log.topic import Summary, Topic
+from riverrun.runtime.job import Job, Reading
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One epoch, as it is kept in Spark's offset log."""
+
+    epoch: int
+    received: int
+    positions: Mapping[str, Mapping[int, int]]
+    watermarks: Mapping[str, tuple[int, int]]
+    memory: str | None
+    final: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "epoch": self.epoch,
+            "received": self.received,
+            "positions": {topic: {str(p): o for p, o in parts.items()} for topic, parts in self.positions.items()},
+            "watermarks": {source: list(pair) for source, pair in self.watermarks.items()},
+            "memory": self.memory,
+            "final": self.final,
+        }
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Plan:
+        return cls(
+            epoch=plain["epoch"],
+            received=plain["received"],
+            positions={topic: {int(p): o for p, o in parts.items()} for topic, parts in plain["positions"].items()},
+            watermarks={source: (pair[0], pair[1]) for source, pair in plain["watermarks"].items()},
+            memory=plain["memory"],
+            final=plain["final"],
+        )
+
+
+class Planner:
+    """Plans epoch after epoch. Its memory is a value in a file that the plan names, so a restart goes on with it."""
+
+    def __init__(self, job: Job, topics: Mapping[str, Topic], memory: str, max_rows: int) -> None:
+        self._job = job
+        self._topics = topics
+        self._memory = memory
+        self._max_rows = max_rows
+        self._remembered: tuple[str | None, dict[str, Watermarks]] = (None, {})
+
+    def first(self, start: Mapping[str, Mapping[int, int]] | None = None) -> Plan:
+        """Before the first epoch: nothing is read. Without `start`, topics are read from their beginning."""
+        positions = {
+            name: dict((start or {}).get(name) or topic.earliest[name]) for name, topic in self._topics.items()
+        }
+        return Plan(0, 0, positions, {source: (MIN_TIME, MIN_TIME) for source in self._sources()}, None)
+
+    def next(self, plan: Plan, finish: bool = False) -> Plan | None:
+        """The epoch after `plan`, or None when there is nothing to do yet. `finish` ends the input once all is read."""
+        if plan.final:
+            return None
+        # Taken before the ends are read, so that nothing received up to it can be missed later.
+        now = time.time_ns() // 1000
+        ends = {name: topic.latest[name] for name, topic in self._topics.items()}
+        behind = any(ends[name][p] > offset for name, parts in plan.positions.items() for p, offset in parts.items())
+        known = self._recall(plan)
+        if not behind:
+            if finish:
+                return self._finished(plan, known)
+            due = [value.deadline for value in known.values() if value.deadline is not None]
+            if not due or min(due) > now:
+                return None
+            return self._advanced(plan, known, plan.positions, now, {})
+        positions, received, taken = self._cut(plan, ends)
+        read_all = all(positions[name][p] >= end for name, parts in ends.items() for p, end in parts.items())
+        return self._advanced(plan, known, positions, max(received, now) if read_all else received, taken)
+
+    def deadline(self, plan: Plan) -> int | None:
+        """When an epoch is due without new rows, in wall-clock microseconds."""
+        due = [value.deadline for value in self._recall(plan).values() if value.deadline is not None]
+        return min(due, default=None)
+
+    def watermarks(self, plan: Plan) -> dict[str, Watermarks]:
+        """What is remembered of each source's producers, for the status."""
+        return self._recall(plan)
+
+    def _sources(self) -> Iterator[str]:
+        for reading in self._job.readings:
+            yield reading.id
+            yield from (clock for clock, _, _ in reading.clocks)
+
+    def _cut(
+        self, plan: Plan, ends: Mapping[str, Mapping[int, int]]
+    ) -> tuple[dict[str, dict[int, int]], int, dict[str, list[Summary]]]:
+        """Frames in the order they arrived, over all topics, until there are enough rows."""
+        streams = [self._arrived(name, plan.positions[name], ends[name]) for name in self._topics]
+        positions = {name: dict(parts) for name, parts in plan.positions.items()}
+        taken: dict[str, list[Summary]] = {name: [] for name in self._topics}
+        rows, received = 0, plan.received
+        for moment, name, part in heapq.merge(*streams, key=lambda item: item[0]):
+            if rows >= self._max_rows and moment > received:
+                break
+            rows += part.rows
+            received = max(received, moment)
+            taken[name].append(part)
+            end = min(part.offset + part.span, ends[name][part.partition])
+            positions[name][part.partition] = max(positions[name][part.partition], end)
+        else:
+            # All of it; compaction may have removed the last offsets.
+            positions = {name: dict(ends[name]) for name in positions}
+        return positions, received, taken
+
+    def _arrived(
+        self, name: str, start: Mapping[int, int], end: Mapping[int, int]
+    ) -> Iterator[tuple[int, str, Summary]]:
+        moment = 0
+        for part in self._topics[name].summaries(start, end):
+            moment = max(moment, part.received)
+            yield moment, name, part
+
+    def _advanced(
+        self,
+        plan: Plan,
+        known: dict[str, Watermarks],
+        positions: Mapping[str, Mapping[int, int]],
+        received: int,
+        taken: Mapping[str, list[Summary]],
+    ) -> Plan:
+        after: dict[str, Watermarks] = {}
+        for reading in self._job.readings:
+            parts = taken.get(reading.topic, [])
+            start, end = plan.positions[reading.topic], positions[reading.topic]
+            after[reading.id] = known[reading.id].advance(self._heard(reading, parts, start, end), received)
+            for clock, occurred, sent in reading.clocks:
+                heard = self._heard_corrected(reading, occurred, sent, parts, start, end)
+                after[clock] = known[clock].advance(heard, received)
+        return Plan(
+            epoch=plan.epoch + 1,
+            received=received,
+            positions=positions,
+            watermarks={s: (known[s].watermark, after[s].watermark) for s in self._sources()},
+            memory=self._remember(plan.epoch + 1, after),
+        )
+
+    def _finished(self, plan: Plan, known: dict[str, Watermarks]) -> Plan:
+        after = {source: value.finished() for source, value in known.items()}
+        return Plan(
+            epoch=plan.epoch + 1,
+            received=plan.received,
+            positions=plan.positions,
+            watermarks={source: (known[source].watermark, MAX_TIME) for source in self._sources()},
+            memory=self._remember(plan.epoch + 1, after),
+            final=True,
+        )
+
+    # Who was heard, and what time they said it was.
+
+    def _heard(
+        self, reading: Reading, parts: Iterable[Summary], start: Mapping[int, int], end: Mapping[int, int]
+    ) -> pl.DataFrame:
+        spec = self._topics[reading.topic].spec
+        from_headers = reading.time in (None, spec.time) and reading.producers in (None, spec.producers)
+        lines: list[tuple[str, int, int]] = []
+        frames: list[pl.DataFrame] = []
+        for part in parts:
+            whole = part.offset >= start[part.partition] and part.offset + part.span <= end[part.partition]
+            skewed = reading.max_skew is not None and part.max_time > part.first_received + reading.max_skew
+            if part.rows and (not from_headers or not whole or (skewed and reading.time is not None)):
+                frames.append(self._heard_in(reading, part, start, end))
+                continue
+            if part.rows and reading.producers is None:
+                moment = part.received if reading.time is None else part.max_time
+                lines.append((str(part.partition), moment, part.received))
+            else:
+                for producer, moment in part.maxima.items():
+                    said = part.received if part.rows and reading.time is None else moment
+                    lines.append((producer, said, part.received))
+        return pl.concat([pl.DataFrame(lines, schema=HEARD, orient="row"), *frames])
+
+    def _heard_in(
+        self, reading: Reading, part: Summary, start: Mapping[int, int], end: Mapping[int, int]
+    ) -> pl.DataFrame:
+        """The same from the rows themselves, where headers do not say enough."""
+        rows = self._rows(reading, part, start, end, [reading.time] if reading.time else [])
+        moment = pl.col(reading.time).to_physical() if reading.time else pl.col("_received").to_physical()
+        return self._grouped(reading, rows.with_columns(moment.alias("time")))
+
+    def _heard_corrected(
+        self,
+        reading: Reading,
+        occurred: str,
+        sent: str,
+        parts: Iterable[Summary],
+        start: Mapping[int, int],
+        end: Mapping[int, int],
+    ) -> pl.DataFrame:
+        """Corrected times are in no header: the columns they follow from are read."""
+        found = [pl.DataFrame(schema=HEARD)]
+        for part in parts:
+            if part.rows:
+                rows = self._rows(reading, part, start, end, [occurred, sent])
+                moment = corrected(pl.col(occurred), pl.col(sent), pl.col("_received"))
+                found.append(self._grouped(reading, rows.with_columns(moment.alias("time"))))
+        return pl.concat(found)
+
+    def _rows(
+        self, reading: Reading, part: Summary, start: Mapping[int, int], end: Mapping[int, int], columns: list[str]
+    ) -> pl.DataFrame:
+        p = part.partition
+        low, high = max(part.offset, start[p]), min(part.offset + part.span, end[p])
+        named = [reading.producers] if reading.producers else []
+        wanted = list(dict.fromkeys([*columns, *named, "_received", "_deleted"]))
+        topic = self._topics[reading.topic]
+        found = pa.Table.from_batches(topic.batches({p: low}, {p: high}, wanted), schema=topic.decoder(wanted).schema)
+        frame = pl.from_arrow(found)
+        assert isinstance(frame, pl.DataFrame)
+        producer = pl.col(reading.producers).cast(pl.String).fill_null("") if reading.producers else pl.lit(str(p))
+        return frame.filter(~pl.col("_deleted")).with_columns(
+            producer.alias("producer"), pl.col("_received").to_physical().alias("received")
+        )
+
+    def _grouped(self, reading: Reading, rows: pl.DataFrame) -> pl.DataFrame:
+        rows = rows.filter(pl.col("time").is_not_null())
+        skewed = ahead(rows["time"].to_numpy(), rows["received"].to_numpy(), reading.max_skew)
+        return (
+            rows.filter(~pl.Series(skewed))
+            .group_by("producer", "received")
+            .agg(pl.col("time").max())
+            .select("producer", pl.col("time").cast(pl.Int64), pl.col("received").cast(pl.Int64))
+            .sort("received", "producer")
+        )
+
+    # What is remembered from epoch to epoch.
+
+    def _recall(self, plan: Plan) -> dict[str, Watermarks]:
+        if self._remembered[0] == plan.memory and self._remembered[1]:
+            return self._remembered[1]
+        stored: dict[str, bytes] = {}
+        if plan.memory:
+            with open(f"{self._memory}/{plan.memory}", "rb") as file:
+                stored = msgspec.msgpack.decode(file.read(), type=dict[str, bytes])
+        known: dict[str, Watermarks] = {}
+        for reading in self._job.readings:
+            for source in (reading.id, *(clock for clock, _, _ in reading.clocks)):
+                if source in stored:
+                    known[source] = Watermarks.from_bytes(stored[source], reading.lateness, reading.idle)
+                else:
+                    known[source] = Watermarks(reading.lateness, reading.idle)
+        self._remembered = (plan.memory, known)
+        return known
+
+    def _remember(self, epoch: int, known: dict[str, Watermarks]) -> str:
+        """Written before the plan that names it is returned; never changed, so a repeated epoch finds the same."""
+        os.makedirs(self._memory, exist_ok=True)
+        name = f"{epoch:012d}-{uuid.uuid4().hex[:8]}"
+        with open(f"{self._memory}/{name}", "wb") as file:
+            file.write(msgspec.msgpack.encode({source: value.to_bytes() for source, value in known.items()}))
+            file.flush()
+            os.fsync(file.fileno())
+        self._remembered = (name, known)
+        self._forget(epoch)
+        return name
+
+    def _forget(self, epoch: int) -> None:
+        """Spark repeats at most the last epoch; older memories are of no use."""
+        if epoch % 16 == 0:
+            for name in os.listdir(self._memory):
+                if name[:12].isdigit() and int(name[:12]) < epoch - 8:
+                    os.unlink(f"{self._memory}/{name}")
