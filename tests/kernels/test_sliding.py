@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 from hypothesis import given, settings
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 
 from oracles import slides as oracle
 from oracles.epochs import Epoch, Row, frame, play, scripted, split
+from riverrun.kernels.aggregates import Agg, Aggregates
 from riverrun.kernels.kernel import Clock
 from riverrun.kernels.sliding import Sliding
 from riverrun.state.memory import MemoryState
@@ -21,19 +20,9 @@ SIZE = 8
 COLUMNS = ["user", "window_start", "window_end", "rows", "total", "opening"]
 
 
-@dataclass(frozen=True)
-class Totals:
-    schema: Mapping[str, pl.DataType]
-
-    def over(self, rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-        return rows.group_by(key, maintain_order=True).agg(
-            pl.len().cast(pl.Int64).alias("rows"),
-            pl.col("n").sum().alias("total"),
-            pl.col("n").first().alias("opening"),
-        )
-
-
-TOTALS = Totals({"rows": pl.Int64(), "total": pl.Int64(), "opening": pl.Int64()})
+TOTALS = Aggregates(
+    (Agg("rows", "count"), Agg("total", "sum", "n"), Agg("opening", "first", "n")), SCHEMA, retracts=True
+)
 
 
 def kernel(horizon: int = 0, aside: bool = False, update: bool = False) -> Sliding:

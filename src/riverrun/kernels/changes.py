@@ -8,6 +8,7 @@ import polars as pl
 
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import WEIGHT
+from riverrun.kernels.windows import weighted
 
 
 def difference(old: pl.DataFrame, new: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
@@ -18,8 +19,7 @@ def difference(old: pl.DataFrame, new: pl.DataFrame, key: Sequence[str]) -> pl.D
     columns = new.columns
     gone = old.select(columns).join(new, on=columns, how="anti", nulls_equal=True)
     came = new.join(old, on=columns, how="anti", nulls_equal=True)
-    weighted = [gone.with_columns(_weight(-1)), came.with_columns(_weight(1))]
-    return pl.concat(weighted).sort(*key, WEIGHT, maintain_order=True)
+    return pl.concat([weighted(gone, -1), weighted(came, 1)]).sort(*key, WEIGHT, maintain_order=True)
 
 
 def refuse_retractions(rows: pl.DataFrame, operator: str) -> None:
@@ -29,7 +29,3 @@ def refuse_retractions(rows: pl.DataFrame, operator: str) -> None:
             f"{operator} got a retraction, but works on rows that stay",
             hint=f"Put {operator} before the operator that corrects its results",
         )
-
-
-def _weight(weight: int) -> pl.Expr:
-    return pl.lit(weight, pl.Int8).alias(WEIGHT)

@@ -15,13 +15,11 @@ from functools import cached_property
 import polars as pl
 
 from riverrun.kernels.aggregates.aggregates import Aggregates
-from riverrun.kernels.aggregates.parts import reduce
-from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import Place
 from riverrun.kernels.cells import CELLS, Cells
 from riverrun.kernels.kernel import TIME, WEIGHT, Clock, Step
 from riverrun.kernels.windows import ALL, START, accounted, bounded, keyed, keys, weighted
-from riverrun.state.table import FOUND, State, TableSpec
+from riverrun.state.table import State, TableSpec
 
 _PANE = "_pane"
 _RESULTS = "results"

@@ -11,24 +11,15 @@ can shrink or split a session. A session that never ends therefore grows with it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
+from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import MAX_TIME, TIME, Clock, Step
-from riverrun.kernels.retained import (
-    ARRIVAL,
-    ORDER,
-    Aggregates,
-    accounted,
-    cancelled,
-    extent,
-    keys,
-    numbered,
-    retained,
-    signed,
-)
+from riverrun.kernels.retained import ARRIVAL, ORDER, cancelled, extent, numbered, retained, signed
+from riverrun.kernels.windows import accounted, keys
 from riverrun.state.table import State, StateTable, TableSpec
 
 START, END = "window_start", "window_end"
@@ -76,7 +67,7 @@ class Session:
             spans = self._clustered(spans.join(late, on=ARRIVAL, how="anti"))
         rows.put(added.join(late, on=ARRIVAL, how="anti"))
 
-        touched = spans.filter(pl.col(ARRIVAL).is_not_null().any().over("_cluster"))
+        touched = spans.filter("_touched")
         joined = touched.filter(pl.col(ARRIVAL).is_null()).select(*self._key, pl.col("_from").alias("_first"))
         replaced = pl.concat([broken, self._among(before, joined)])
         changed = touched.select(*self._key, *_SPAN).unique(maintain_order=True)
@@ -87,7 +78,7 @@ class Session:
         changes = difference(
             self._visible(replaced.filter(pl.col("_issued"))), self._visible(results), [*self.by, START, END]
         )
-        return accounted(changes, inputs["in"], late, clock, self.aside)
+        return accounted(changes, inputs["in"], late.select(inputs["in"].columns), clock, self.aside)
 
     def _reachable(self, sessions: StateTable, arrived: pl.DataFrame) -> pl.DataFrame:
         """The sessions of the arrived keys that an arrived row can touch, and later ones."""
@@ -119,19 +110,26 @@ class Session:
         )
 
     def _clustered(self, spans: pl.DataFrame) -> pl.DataFrame:
-        """Each span with the session it belongs to: spans of a key less than `gap` apart, directly or by others."""
+        """Each span with the session it belongs to: spans of a key less than `gap` apart, directly or by others.
+
+        `_touched`: there are single rows in it.
+        """
         key = list(self._key)
-        reached = pl.col("_to").cum_max().shift(1).over(key)
-        return (
+        numbers = spans.select(key).unique(maintain_order=True).with_row_index("_number")
+        apart = pl.col("_from") - pl.col("_to").cum_max().shift(1).over("_number") >= self.gap
+        ordered = (
             spans.select(*key, ARRIVAL, "_from", "_to")
-            .sort(*key, "_from", "_to", maintain_order=True)
-            .with_columns((pl.col("_from") - reached < self.gap).fill_null(False).not_().cum_sum().alias("_cluster"))
-            .with_columns(
-                pl.col("_from").min().over("_cluster").alias("_first"),
-                pl.col("_to").max().over("_cluster").alias("_last"),
-            )
-            .with_columns((pl.col("_last") + self.gap).alias("_end"))
+            .join(numbers, on=key, nulls_equal=True)
+            .sort("_number", "_from", "_to", ARRIVAL)
+            .with_columns(apart.fill_null(True).cum_sum().alias("_cluster"))
         )
+        bounds = ordered.group_by("_cluster").agg(
+            pl.col("_from").first().alias("_first"),
+            pl.col("_to").max().alias("_last"),
+            pl.col(ARRIVAL).is_not_null().any().alias("_touched"),
+        )
+        bounds = bounds.with_columns((pl.col("_last") + self.gap).alias("_end"))
+        return ordered.join(bounds, on="_cluster", maintain_order="left")
 
     def _close(self, sessions: StateTable, rows: StateTable, changed: pl.DataFrame, clock: Clock) -> pl.DataFrame:
         """Results of the sessions to show now, remembered while they may change; forgets what can change no more."""
@@ -142,9 +140,8 @@ class Session:
         due = pl.concat([shown, closing.select(span)]).unique(maintain_order=True)
         gone = pl.concat([changed.filter(pl.col("_end") <= over), sessions.scan(hi=over + 1).select(span)])
         members = self._members(rows, pl.concat([due, gone]).unique(maintain_order=True))
-        results = due.join(
-            self.aggregates.over(self._among(members, due), span), on=span, how="left", nulls_equal=True
-        ).with_columns(pl.lit(True).alias("_issued"))
+        results = replace(self.aggregates, retracts=False).over(self._among(members, due), span)
+        results = results.with_columns(pl.lit(True).alias("_issued"))
         rows.remove(self._among(members, gone))
         sessions.put(results.filter(pl.col("_end") > over))
         sessions.release(over + 1)

@@ -8,19 +8,18 @@ the later ones, and has no result of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
+from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import TIME, Clock, Step
-from riverrun.kernels.ranges import WINDOW, Numbers, expanded, trailing
-from riverrun.kernels.retained import ORDER, Aggregates, accounted, cancelled, extent, keys, numbered, retained, signed
+from riverrun.kernels.ranges import Numbers, over_ranges, trailing
+from riverrun.kernels.retained import ORDER, cancelled, extent, numbered, retained, signed
+from riverrun.kernels.windows import START, accounted, bounded, keys
 from riverrun.state.table import State, StateTable, TableSpec
-
-START, END = "window_start", "window_end"
-_TIMESTAMP = pl.Datetime("us", "UTC")
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Sliding:
             results = self._results(rows, due.unique(maintain_order=True))
             changes = self._difference(results.clear(), results)
         rows.release(clock.end - self.horizon - self.size + 1)
-        return accounted(changes, inputs["in"], late, clock, self.aside)
+        return accounted(changes, inputs["in"], late.select(inputs["in"].columns), clock, self.aside)
 
     def _take_away(self, rows: StateTable, retractions: pl.DataFrame) -> pl.DataFrame:
         """Removes the rows that were retracted, and gives them."""
@@ -118,10 +117,7 @@ class Sliding:
         lo, hi = extent(moments[TIME])
         found = _ranked(rows.probe_range(numbers.select(self._key), lo - self.size + 1, hi), numbers, ORDER)
         start, behind = self._ranges(found, moments, numbers)
-        pieces = [self.aggregates.over(piece, [WINDOW]) for piece in expanded(found, start, behind)]
-        if not pieces:
-            return moments.with_columns(pl.lit(None, kind).alias(name) for name, kind in self.aggregates.schema.items())
-        return moments.with_row_index(WINDOW).join(pl.concat(pieces), on=WINDOW, how="left").drop(WINDOW)
+        return moments.hstack(over_ranges(replace(self.aggregates, retracts=False), found, start, behind).get_columns())
 
     def _ranges(self, rows: pl.DataFrame, moments: pl.DataFrame, numbers: pl.DataFrame) -> tuple[Numbers, Numbers]:
         """For each moment, the range of `rows` (ranked) that its window has."""
@@ -131,16 +127,11 @@ class Sliding:
         return trailing(key, time, at_key, at_time, self.size)
 
     def _difference(self, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-        return difference(self._visible(old), self._visible(new), [*self.by, END])
+        return difference(self._visible(old), self._visible(new), [*self.by, TIME])
 
     def _visible(self, results: pl.DataFrame) -> pl.DataFrame:
-        return results.select(
-            *self.by,
-            (pl.col(TIME) - self.size).cast(_TIMESTAMP).alias(START),
-            pl.col(TIME).cast(_TIMESTAMP).alias(END),
-            *self.aggregates.schema,
-            TIME,
-        )
+        starting = results.with_columns((pl.col(TIME) - self.size).alias(START))
+        return bounded(starting, self.by, list(self.aggregates.schema), self.size)
 
 
 def _ranked(rows: pl.DataFrame, numbers: pl.DataFrame, order: Sequence[str]) -> pl.DataFrame:

@@ -14,7 +14,7 @@ import polars as pl
 
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import TIME, WEIGHT, Clock, Counts, Step
-from riverrun.kernels.retained import ALL, keys
+from riverrun.kernels.windows import ALL, keys
 from riverrun.state.table import State, StateTable, TableSpec
 
 START, END = "window_start", "window_end"
