@@ -13,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import MAX_TIME, TIME, Clock, Step
+from riverrun.kernels.ranges import Numbers
 from riverrun.kernels.retained import ARRIVAL, ORDER, cancelled, extent, numbered, retained, signed
 from riverrun.kernels.windows import accounted, keys
 from riverrun.state.table import State, StateTable, TableSpec
@@ -116,20 +119,19 @@ class Session:
         """
         key = list(self._key)
         numbers = spans.select(key).unique(maintain_order=True).with_row_index("_number")
-        apart = pl.col("_from") - pl.col("_to").cum_max().shift(1).over("_number") >= self.gap
         ordered = (
             spans.select(*key, ARRIVAL, "_from", "_to")
             .join(numbers, on=key, nulls_equal=True)
             .sort("_number", "_from", "_to", ARRIVAL)
-            .with_columns(apart.fill_null(True).cum_sum().alias("_cluster"))
         )
-        bounds = ordered.group_by("_cluster").agg(
-            pl.col("_from").first().alias("_first"),
-            pl.col("_to").max().alias("_last"),
-            pl.col(ARRIVAL).is_not_null().any().alias("_touched"),
-        )
-        bounds = bounds.with_columns((pl.col("_last") + self.gap).alias("_end"))
-        return ordered.join(bounds, on="_cluster", maintain_order="left")
+        number, start, end = (ordered[name].to_numpy().astype(np.int64) for name in ("_number", "_from", "_to"))
+        first = np.flatnonzero(_apart(number, start, end, self.gap))
+        sizes = np.diff(first, append=len(ordered))
+        single = ordered[ARRIVAL].is_not_null().to_numpy()
+        last = np.maximum.reduceat(end, first) if len(first) else end
+        touched = np.logical_or.reduceat(single, first) if len(first) else single
+        bounds = {"_first": start[first], "_last": last, "_end": last + self.gap, "_touched": touched}
+        return ordered.with_columns(pl.Series(name, np.repeat(values, sizes)) for name, values in bounds.items())
 
     def _close(self, sessions: StateTable, rows: StateTable, changed: pl.DataFrame, clock: Clock) -> pl.DataFrame:
         """Results of the sessions to show now, remembered while they may change; forgets what can change no more."""
@@ -177,3 +179,13 @@ class Session:
             *self.aggregates.schema,
             pl.col("_end").alias(TIME),
         )
+
+
+def _apart(number: Numbers, start: Numbers, end: Numbers, gap: int) -> npt.NDArray[np.bool_]:
+    """Which spans, sorted by key number and start, begin `gap` or more behind all spans of their key before them."""
+    ends, rank = np.unique(end, return_inverse=True)
+    # ranks of ends, raised for every key, so that one running maximum serves all keys
+    reached = ends[np.maximum.accumulate(number * len(ends) + rank) % max(len(ends), 1)]
+    apart = np.ones(len(number), np.bool_)
+    apart[1:] = (number[1:] != number[:-1]) | (start[1:] - reached[:-1] >= gap)
+    return apart
