@@ -50,7 +50,7 @@ def frame(rows: list[tuple[object, ...]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=COLUMNS, orient="row")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(row, min_size=40, max_size=40), pairs)
 def test_blocks_give_what_each_range_gives_alone(rows: list[tuple[object, ...]], bounds: list[tuple[int, int]]) -> None:
     table = frame(rows)

@@ -36,7 +36,7 @@ def totals(window: list[Row]) -> Row:
 row = st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 9), st.integers(0, 40))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(scripted(row, SCHEMA, 20), st.sampled_from([0, 0, 4, 15]), st.booleans(), st.booleans())
 def test_every_epoch_shows_what_the_definition_says(
     epochs: list[Epoch], horizon: int, aside: bool, update: bool
@@ -49,7 +49,7 @@ def test_every_epoch_shows_what_the_definition_says(
     assert Counter((r["user"], r["n"], r["_time"]) for r in played.late) == Counter(late if aside else [])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(row, max_size=40), st.lists(st.integers(0, 40), max_size=5), st.booleans())
 def test_any_batching_ends_like_the_batch(rows: list[Row], cuts: list[int], update: bool) -> None:
     anchors = {(row[0], row[-1]) for row in rows}
@@ -57,7 +57,7 @@ def test_any_batching_ends_like_the_batch(rows: list[Row], cuts: list[int], upda
     assert play(kernel(update=update), split(rows, cuts, SCHEMA), COLUMNS).view == expected
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(row, st.integers(-1, 4)), max_size=25), st.booleans())
 def test_retracted_rows_leave_no_trace(drawn: list[tuple[Row, int]], update: bool) -> None:
     epochs = []

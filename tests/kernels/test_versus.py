@@ -54,7 +54,7 @@ def beside(table: Table) -> dict[Row, int]:
     return compared
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(epochs_of)
 def test_the_view_equals_the_join_of_the_table_with_itself(drawn: list[tuple[dict[Window, Any], int]]) -> None:
     table: Table = {}
