@@ -134,6 +134,11 @@ class River:
         self._check_open()
         return Groups(self._coordination, lambda name: self._open(TopicSpec(name)))
 
+    @property
+    def views_address(self) -> str:
+        """Where the views of this river are kept."""
+        return f"{self.path}/views.db"
+
     def lag(self, group: str) -> dict[str, Any]:
         """How far a group is behind, in rows and in seconds, by topic and partition."""
         return self.groups.lag(group)

@@ -1,4 +1,7 @@
-"""The manifest: which state files make up each node's state after an epoch. The home store decides which one counts."""
+"""The manifest: which state files make up each node's state after an epoch.
+
+It is committed with the epoch, in the flow's home store, and reaches the tasks of the next epoch through its control.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ from typing import Any
 import msgspec
 
 from riverrun.errors import Conflict
+from riverrun.views import Last
 
 
 class Manifest(msgspec.Struct):
-    """State after an epoch: node id → shard → entry, with what it was computed for."""
+    """State after an epoch: node id → shard → entry, and what it was computed for."""
 
     epoch: int
     shards: int
@@ -26,5 +30,13 @@ class Manifest(msgspec.Struct):
         return msgspec.msgpack.decode(data, type=cls)
 
 
-def load(home: str, epoch: int) -> dict[str, dict[str, Any]]:
-    raise Conflict(f"no manifest for epoch {epoch} in {home}")
+def state_before(last: Last, epoch: int, flow: str) -> dict[str, dict[str, Any]]:
+    """The state that the epoch behind `epoch` starts from. An epoch that is committed already is not computed again."""
+    if last.epoch > epoch or (last.epoch == 0 and epoch == 0):
+        return {}
+    if last.epoch < epoch or last.manifest is None:
+        raise Conflict(
+            f"flow {flow}: its checkpoint is at epoch {epoch}, its views are at epoch {last.epoch}",
+            hint="Both belong together; restore the one that is older or newer, or rebuild the flow",
+        )
+    return Manifest.decode(last.manifest).nodes

@@ -20,11 +20,14 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from riverrun.kernels.watermark import ahead
 from riverrun.log.topic import Topic
 from riverrun.river import River
-from riverrun.runtime.blob import CONTROL, LEDGER, PACKED, QUARANTINE, Packer, picked
+from riverrun.runtime.blob import CONTROL, LEDGER, QUARANTINE, Packer, picked
 from riverrun.runtime.branch import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.runtime.host import Control
-from riverrun.runtime.job import RAW, Job, Reading, sql_fields, struct_name
+from riverrun.runtime.job import RAW, Job, Reading
+from riverrun.runtime.manifest import state_before
 from riverrun.runtime.planner import Plan, Planner
+from riverrun.runtime.shape import Shape
+from riverrun.views.stores import open_store
 
 _PATIENCE = 0.5  # how long the planner waits for rows before it says "nothing new"; ended by new rows at once
 _BATCH_ROWS = 65536
@@ -37,7 +40,9 @@ class Deployment:
 
     river: str
     job: Job
+    flow: str  # its name, with the suffix of a replay
     home: str  # the flow's own directory
+    views: str  # the home store's address
     start: Mapping[str, Mapping[int, int]] | None
     max_rows: int
     slices: int
@@ -60,7 +65,7 @@ class Range:
     end: int
 
 
-class Slice(InputPartition):
+class Slice(InputPartition):  # type: ignore[misc]
     """Some ranges of the log, read by one task; the first slice carries the controls of all shards."""
 
     def __init__(self, ranges: list[Range], control: bytes | None, epoch: int) -> None:
@@ -69,7 +74,7 @@ class Slice(InputPartition):
         self.control = control
 
 
-class LogReader(DataSourceStreamReader):
+class LogReader(DataSourceStreamReader):  # type: ignore[misc]
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
         self._opened: tuple[Planner, dict[str, Topic]] | None = None
@@ -120,9 +125,8 @@ class LogReader(DataSourceStreamReader):
 
     def _control(self, before: Plan, plan: Plan) -> Control:
         """The clock of the epoch, and the manifest that the epoch before it committed."""
-        from riverrun.runtime.manifest import load
-
-        manifest = load(self._deployment.home, before.epoch)
+        with open_store(self._deployment.views) as store:
+            manifest = state_before(store.last(self._deployment.flow), before.epoch, self._deployment.flow)
         return Control(
             epoch=plan.epoch,
             received=plan.received,
@@ -150,7 +154,7 @@ class LogReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Slice)
         job = self._deployment.job
-        shape = Shape(job)
+        shape = source_shape(job)
         if partition.control is not None:
             yield shape.packed(_controls(partition.control, job.shards))
         topics = _topics(self._deployment, {part.topic for part in partition.ranges})
@@ -159,62 +163,33 @@ class LogReader(DataSourceStreamReader):
             readings = [reading for reading in job.readings if reading.topic == part.topic]
             for rows in _chunks(topics[part.topic], part):
                 for reading in readings:
-                    yield from shape.rows(reading, rows, counts)
+                    yield from _seen(job, shape, reading, rows, counts.setdefault(reading.id, {}))
         packer = Packer(job.shards)
         for source, count in counts.items():
             packer.add(0, LEDGER, msgspec.msgpack.encode((source, "topic", count)))
         yield shape.packed(packer.batch())
 
 
-class Shape:
-    """The source's rows: blobs, and for every source with SQL behind it a struct."""
+def source_shape(job: Job) -> Shape:
+    """The columns of the source."""
+    return Shape(job, {reading.id: reading.columns for reading in job.readings}, are_sources=True)
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self.structs = {
-            reading.id: sql_fields(reading.columns, True)
-            for reading in job.readings
-            if any(not branch.trivial for branch in job.from_origin.get(reading.id, ()))
-        }
-        self.schema = pa.schema(
-            [*PACKED, *((struct_name(source), pa.struct(list(fields))) for source, fields in self.structs.items())]
-        )
 
-    def packed(self, blobs: pa.RecordBatch) -> pa.RecordBatch:
-        nulls = [pa.nulls(blobs.num_rows, field.type) for field in self.schema[len(PACKED) :]] if self.structs else []
-        return pa.RecordBatch.from_arrays([*blobs.columns, *nulls], schema=self.schema)
-
-    def rows(self, reading: Reading, rows: pa.Table, counts: dict[str, dict[str, int]]) -> Iterator[pa.RecordBatch]:
-        """The rows of a chunk as this source sees them."""
-        packer = Packer(self._job.shards)
-        good = _admitted(reading, rows, counts.setdefault(reading.id, {}), packer)
-        if not good.num_rows:
-            if packer.batch().num_rows:
-                yield self.packed(packer.batch())
-            return
-        carried = _carried(reading, good)
+def _seen(job: Job, shape: Shape, reading: Reading, rows: pa.Table, counts: dict[str, int]) -> Iterator[pa.RecordBatch]:
+    """The rows of a chunk as one source sees them."""
+    packer = Packer(job.shards)
+    good = _admitted(reading, rows, counts, packer)
+    carried = _carried(reading, good) if good.num_rows else None
+    if carried is not None:
         origin = reading.id + RAW if reading.is_table else reading.id
-        for branch in self._job.from_origin.get(origin, ()):
+        for branch in job.from_origin.get(origin, ()):
             if branch.trivial:
                 packer.rows(branch, picked(carried, branch))
-        yield self.packed(packer.batch())
-        if reading.id in self.structs:
-            fields = self.structs[reading.id]
-            moment = carried.column(TIME).view(pa.timestamp("us", "UTC"))
-            columns = [moment if field.name == TIME else _named(carried, field) for field in fields]
-            struct = pa.StructArray.from_arrays(columns, fields=list(fields))
-            yield pa.RecordBatch.from_arrays(
-                [
-                    struct if field.name == struct_name(reading.id) else pa.nulls(len(struct), field.type)
-                    for field in self.schema
-                ],
-                schema=self.schema,
-            )
-
-
-def _named(rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
-    column = rows.column(field.name)
-    return column if column.type == field.type else column.cast(field.type)
+    blobs = packer.batch()
+    if blobs.num_rows:
+        yield shape.packed(blobs)
+    if carried is not None and reading.id in shape.structs:
+        yield shape.rows(reading.id, carried)
 
 
 def _admitted(reading: Reading, rows: pa.Table, count: dict[str, int], packer: Packer) -> pa.Table:
@@ -332,18 +307,23 @@ def _wait(topics: Mapping[str, Topic], plan: Plan, timeout: float) -> None:
         bell.wait_until(more, timeout)
 
 
+def source_name(flow: str) -> str:
+    """What the source of a flow is called in Spark; one session may run several."""
+    return "riverrun_" + flow.encode().hex()
+
+
 def log_source(deployment: Deployment) -> type[DataSource]:
     """A data source class for one flow; Spark pickles it, and the deployment with it."""
     from pyspark.sql.types import StructType
 
     from riverrun.spark.types import spark_schema
 
-    schema: StructType = spark_schema(Shape(deployment.job).schema)
+    schema: StructType = spark_schema(source_shape(deployment.job).schema)
 
-    class LogSource(DataSource):
+    class LogSource(DataSource):  # type: ignore[misc]
         @classmethod
         def name(cls) -> str:
-            return "riverrun"
+            return source_name(deployment.flow)
 
         def schema(self) -> StructType:
             return schema

@@ -1,0 +1,233 @@
+"""An epoch takes effect: derived topics first, each idempotent, then the home store in one transaction, which decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+
+from riverrun import ddl
+from riverrun.errors import Corrupt
+from riverrun.failpoints import failpoint
+from riverrun.flow import Flow
+from riverrun.flow.nodes import Topic as TopicEnd
+from riverrun.flow.nodes import View as ViewEnd
+from riverrun.log.spec import TopicSpec
+from riverrun.log.topic import Topic
+from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, QUARANTINE, unpack
+from riverrun.runtime.branch import OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.runtime.host import Control
+from riverrun.runtime.job import Job
+from riverrun.runtime.manifest import Manifest
+from riverrun.state.directory import StateDirectory
+from riverrun.views import Epoch, Store, ViewSpec
+from riverrun.views.net import net
+from riverrun.views.ops import DELETE, OLD, OP
+
+COUNTS = ("read", "accepted", "late_dropped", "late_aside", "duplicates", "quarantined")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What an epoch brought, taken apart."""
+
+    control: Control
+    rows: Mapping[int, list[Any]]  # branch → blobs
+    nodes: dict[str, dict[str, Any]]
+    counts: dict[tuple[str, str], dict[str, int]]
+    late: list[tuple[str, str, bytes]]
+    quarantined: list[tuple[str, str, bytes]]
+
+
+def take_apart(packed: pa.Table) -> Outputs:
+    """The packed rows of an epoch as they arrive at the driver."""
+    control: Control | None = None
+    rows: dict[int, list[tuple[int, Any]]] = {}
+    nodes: dict[str, dict[str, Any]] = {}
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    late: list[tuple[str, str, bytes]] = []
+    quarantined: list[tuple[str, str, bytes]] = []
+    shards, branches = packed.column("shard").to_pylist(), packed.column("branch").to_pylist()
+    blobs = packed.column("blob")
+    for i, (shard, branch) in enumerate(zip(shards, branches, strict=True)):
+        blob = blobs[i].as_buffer()
+        if branch >= 0:
+            rows.setdefault(branch, []).append((shard, blob))
+        elif branch == CONTROL:
+            control = control or msgspec.msgpack.decode(blob, type=Control)
+        elif branch == MANIFEST:
+            node, number, entry = msgspec.msgpack.decode(blob)
+            nodes.setdefault(node, {})[number] = entry
+        elif branch == LEDGER:
+            node, name, found = msgspec.msgpack.decode(blob)
+            total = counts.setdefault((node, name), dict.fromkeys(COUNTS, 0))
+            for kind, number in found.items():
+                total[kind] += number
+        elif branch == LATE:
+            late.append(msgspec.msgpack.decode(blob, type=tuple[str, str, bytes]))
+        elif branch == QUARANTINE:
+            quarantined.append(msgspec.msgpack.decode(blob, type=tuple[str, str, bytes]))
+    if control is None:
+        raise Corrupt("an epoch came back without its control")
+    ordered = {branch: [blob for _, blob in sorted(found, key=lambda pair: pair[0])] for branch, found in rows.items()}
+    return Outputs(control, ordered, nodes, counts, late, quarantined)
+
+
+class Committer:
+    """Commits the epochs of one run of a flow."""
+
+    def __init__(
+        self, flow: Flow, job: Job, store: Store, topics: Mapping[str, Topic], home: str, suffix: str, fence: int
+    ) -> None:
+        self._flow = flow
+        self._job = job
+        self._store = store
+        self._topics = topics
+        self._name = flow.name + suffix
+        self._suffix = suffix
+        self._fence = fence
+        self._state = StateDirectory(f"{home}/state")
+        self.last = store.last(self._name)
+
+    def is_committed(self, epoch: int) -> bool:
+        """Whether there is nothing left to do for this epoch."""
+        return self.last.epoch >= epoch
+
+    def commit(self, packed: pa.Table) -> Outputs:
+        """Make an epoch visible everywhere."""
+        made = take_apart(packed)
+        for count in made.counts.values():
+            if count["read"] != sum(count[kind] for kind in COUNTS[1:]):
+                raise Corrupt(f"flow {self._name}, epoch {made.control.epoch}: the ledger does not balance: {count}")
+        failpoint("commit.begin")
+        for end in self._flow.derived.values():
+            self._append(end, made)
+        failpoint("commit.topics")
+        self._append_aside(made)
+        manifest = Manifest(
+            epoch=made.control.epoch,
+            shards=self._job.shards,
+            nodes=made.nodes,
+            fingerprints={operator.id: operator.fingerprint for stage in self._job.stages for operator in stage},
+            final=made.control.final,
+        )
+        epoch = Epoch(
+            flow=self._name,
+            fence=self._fence,
+            epoch=made.control.epoch,
+            positions=made.control.positions,
+            changes={name + self._suffix: self._changes(end, made) for name, end in self._flow.views.items()},
+            manifest=manifest.encode(),
+            ledger=_added(self.last.ledger, made.counts),
+            received=made.control.received,
+        )
+        self._store.commit(epoch)
+        failpoint("commit.store")
+        self.last = self._store.last(self._name)
+        self._sweep(manifest)
+        return made
+
+    def _changes(self, end: ViewEnd, made: Outputs) -> pa.Table:
+        spec = view_spec(self._flow, self._job, end, self._suffix)
+        rows = self._rows(end.id, made)
+        return rows.select([*spec.names, WEIGHT])
+
+    def _rows(self, end: str, made: Outputs) -> pa.Table:
+        """Rows for an end, in the order of the log."""
+        parts = [
+            unpack(made.rows.get(branch.index, []), branch.schema)
+            for branch in self._job.branches
+            if branch.target == end
+        ]
+        rows = pa.concat_tables(parts)
+        return rows.sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")]) if rows.num_rows > 1 else rows
+
+    def _append(self, end: TopicEnd, made: Outputs) -> None:
+        rows = self._rows(end.id, made)
+        if not rows.num_rows:
+            return
+        topic = self._topics[end.name + self._suffix]
+        names = [name for name in rows.column_names if name not in (TIME, WEIGHT, PARTITION, OFFSET)]
+        moment = rows.column(TIME).cast(pa.timestamp("us", "UTC"))
+        if end.node.is_table or end.node.retracts:
+            table = _upserts(rows, names, end.key)
+        else:
+            table = rows.select(names).append_column("_time", moment)
+        topic.append(table, producer=self._name, sequence=made.control.epoch, fence=self._fence)
+
+    def _append_aside(self, made: Outputs) -> None:
+        """Late and quarantined rows: ordinary topics, one append for each."""
+        found: dict[str, list[pa.Table]] = {}
+        for name, _, data in made.late:
+            found.setdefault(name + self._suffix, []).append(pa.ipc.open_stream(data).read_all())
+        for name, _, data in made.quarantined:
+            found.setdefault(f"{name}.quarantine{self._suffix}", []).append(pa.ipc.open_stream(data).read_all())
+        for name, parts in found.items():
+            topic = self._topics[name]
+            table = _fitted(pa.concat_tables(parts, promote_options="permissive"), topic)
+            topic.append(table, producer=self._name, sequence=made.control.epoch, fence=self._fence)
+
+    def _sweep(self, manifest: Manifest) -> None:
+        """Now and then remove state files that no epoch can need any more."""
+        if manifest.epoch % 20 == 0:
+            entries = [entry for shards in manifest.nodes.values() for entry in shards.values()]
+            self._state.sweep(entries, manifest.epoch)
+
+
+def _upserts(rows: pa.Table, names: list[str], key: tuple[str, ...]) -> pa.Table:
+    """One row or tombstone for each changed key."""
+    frame = pl.from_arrow(rows.select([*names, TIME, WEIGHT]))
+    assert isinstance(frame, pl.DataFrame)
+    changes = net(frame, WEIGHT, key).filter(pl.col(OP) != OLD)
+    gone = pl.col(OP) == DELETE
+    values = [pl.when(gone).then(None).otherwise(pl.col(name)).alias(name) for name in names if name not in key]
+    moment = pl.col(TIME).cast(pl.Datetime("us", "UTC")).alias("_time")
+    return changes.select(*key, *values, gone.alias("_deleted"), moment).to_arrow()
+
+
+def _fitted(table: pa.Table, topic: Topic) -> pa.Table:
+    """The columns a topic has, of a table that may have more."""
+    return table.select([name for name in table.column_names if name in topic.schema.names])
+
+
+def _added(before: Any, counts: Mapping[tuple[str, str], Mapping[str, int]]) -> list[dict[str, Any]]:
+    """Running totals of the ledger."""
+    totals = {(entry["node"], entry["input"]): dict(entry) for entry in before or []}
+    for (node, name), found in counts.items():
+        entry = totals.setdefault((node, name), {"node": node, "input": name, **dict.fromkeys(COUNTS, 0)})
+        for kind in COUNTS:
+            entry[kind] += found[kind]
+    return list(totals.values())
+
+
+def view_spec(flow: Flow, job: Job, end: ViewEnd, suffix: str) -> ViewSpec:
+    """A view's declaration for its store. Rows of a stream without a key are told apart by where they stand in the log."""
+    schema = next(branch.schema for branch in job.branches if branch.target == end.id)
+    columns = [field for field in schema if field.name not in (TIME, WEIGHT, PARTITION, OFFSET)]
+    hidden: tuple[str, ...] = ()
+    key = end.key
+    if end.keeps_all:
+        hidden = key = (PARTITION, OFFSET)
+        columns += [schema.field(PARTITION), schema.field(OFFSET)]
+    topics = tuple(sorted({reading.topic for reading in job.readings}))
+    return ViewSpec(
+        name=end.name + suffix,
+        flow=flow.name + suffix,
+        schema=pa.schema(columns),
+        key=key,
+        topics=topics,
+        history=None if end.history is None else end.history / 1_000_000,
+        hidden=hidden,
+    )
+
+
+def topic_spec(job: Job, end: TopicEnd, suffix: str) -> TopicSpec:
+    """A derived topic. It has no time column: its rows' time is the result's."""
+    schema = next(branch.schema for branch in job.branches if branch.target == end.id)
+    columns = [field for field in schema if field.name not in (TIME, WEIGHT, PARTITION, OFFSET)]
+    text = ddl.render(ddl.columns_from_arrow(pa.schema(columns)))
+    return TopicSpec(end.name + suffix, text, key=end.key or None, compact=end.node.is_table)
