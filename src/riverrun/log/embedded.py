@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from riverrun import ddl
 from riverrun.durations import Duration, from_micros, micros, seconds, to_micros
-from riverrun.errors import Corrupt, NewerFormat, OutOfRange
+from riverrun.errors import Corrupt, NewerFormat
 from riverrun.log import frame as frames
 from riverrun.log.board import Ends
 from riverrun.log.codec import encode_batch
@@ -23,6 +23,7 @@ from riverrun.log.coordination import Coordination
 from riverrun.log.frame import NO_SEQUENCE, PROMISE, ROWS, Frame
 from riverrun.log.journal import Journal
 from riverrun.log.producers import Claim
+from riverrun.log.segment import Segment
 from riverrun.log.segments import Entry
 from riverrun.log.spec import TopicSpec, added_columns
 from riverrun.log.topic import Summary, Topic
@@ -137,7 +138,7 @@ class EmbeddedTopic(Topic):
 
     @property
     def earliest(self) -> Position:
-        return self._position(self._first_offsets(self.journal.ends()))
+        return self._position(self._view()[1][0].snapshot.offsets)
 
     @property
     def latest(self) -> Position:
@@ -147,18 +148,18 @@ class EmbeddedTopic(Topic):
         self, start: Mapping[int, int], end: Mapping[int, int], columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
         decoder = self.decoder(columns)
-        for segment, index in self._indexed(start, end):
+        for segment, index, low, high in self._indexed(start, end):
             for entry in index[index["kind"] == ROWS]:
                 if int(entry["schema"]) not in self._arrow:
-                    self._load_versions()
+                    self.load_versions()
                 partition = int(entry["partition"])
                 body = segment.body(entry)
-                batch = decoder.decode(entry, body, start[partition], end.get(partition))
+                batch = decoder.decode(entry, body, int(low[partition]), int(high[partition]))
                 if batch.num_rows:
                     yield batch
 
     def summaries(self, start: Mapping[int, int], end: Mapping[int, int]) -> Iterator[Summary]:
-        for segment, index in self._indexed(start, end):
+        for segment, index, _, _ in self._indexed(start, end):
             for entry in index[(index["kind"] == ROWS) | (index["kind"] == PROMISE)]:
                 yield Summary(
                     partition=int(entry["partition"]),
@@ -173,11 +174,11 @@ class EmbeddedTopic(Topic):
                 )
 
     def offsets_at(self, moment: datetime) -> Position:
-        wanted, ends = to_micros(moment), self.journal.ends()
-        first = self._first_offsets(ends)
+        wanted = to_micros(moment)
+        ends, entries = self._view()
         found: dict[int, int] = {}
-        start, end = dict(enumerate(first)), dict(enumerate(ends.offsets))
-        for segment, index in self._indexed(start, end):
+        start, end = dict(enumerate(entries[0].snapshot.offsets)), dict(enumerate(ends.offsets))
+        for segment, index, _, _ in self._indexed(start, end):
             late = index[(index["kind"] == ROWS) & (index["max_time"] >= wanted)]
             for partition in np.unique(late["partition"]).tolist():
                 if partition not in found:
@@ -210,38 +211,59 @@ class EmbeddedTopic(Topic):
     def ring(self) -> None:
         self.journal.wake()
 
-    def _indexed(self, start: Mapping[int, int], end: Mapping[int, int]) -> Iterator[tuple[Any, np.ndarray]]:
-        """Every segment that has some of the range, with the index rows of the frames in it."""
-        ends = self.journal.ends()
-        entries = self._entries(ends)
-        first, last = dict(enumerate(entries[0].snapshot.offsets)), dict(enumerate(ends.offsets))
+    def _indexed(
+        self, start: Mapping[int, int], end: Mapping[int, int]
+    ) -> Iterator[tuple[Segment, np.ndarray, np.ndarray, np.ndarray]]:
+        """Every segment that has some of the range, with the index rows of the frames in it, and the range by partition.
+
+        The low end rises when segments were rewritten while they were read: a frame may hold rows given already.
+        """
+        ends, pending = self._view()
+        first, last = dict(enumerate(pending[0].snapshot.offsets)), dict(enumerate(ends.offsets))
         self.check_range(start, first, last)
         low = np.full(self.partitions, 1 << 62)
         high = np.full(self.partitions, -1)
         for partition, offset in start.items():
             low[partition], high[partition] = offset, min(end.get(partition, offset), last[partition])
-        for entry, following in zip(entries, [*(e.snapshot.offsets for e in entries[1:]), ends.offsets], strict=True):
+        while pending:
+            entry = pending[0]
+            following = pending[1].snapshot.offsets if len(pending) > 1 else ends.offsets
             if np.all((np.array(following) <= low) | (np.array(entry.snapshot.offsets) >= high)):
+                pending = pending[1:]
                 continue
             try:
                 segment = self.journal.segments.open(entry)
             except FileNotFoundError:
-                raise OutOfRange(
-                    f"topic {self.name}: rows that were being read were removed by retention",
-                    hint="Keep them longer, or read from topic.earliest",
-                ) from None
-            index = segment.index(ends.end if entry.first_commit == ends.segment else segment.size)
+                low = np.maximum(low, entry.snapshot.offsets)  # all segments before it are done
+                self.journal.segments.forget()
+                ends, pending = self._view()
+                first = dict(enumerate(pending[0].snapshot.offsets))
+                rest = {p: int(low[p]) for p in start if low[p] < high[p]}
+                self.check_range(rest, first, dict(enumerate(ends.offsets)))
+                continue
+            # Bytes of the board mean the file as it was appended; a rewritten one is complete.
+            grows = entry.first_commit == ends.segment and not entry.snapshot.generation
+            index = segment.index(ends.end if grows else segment.size)
             partitions = index["partition"]
             wanted = (index["offset"] + index["span"] > low[partitions]) & (index["offset"] < high[partitions])
-            yield segment, index[wanted]
+            yield segment, index[wanted], low, high
+            pending = pending[1:]
 
-    def _entries(self, ends: Ends) -> list[Entry]:
-        return [entry for entry in self.journal.segments.entries(ends.segment) if entry.first_commit <= ends.segment]
+    def _view(self) -> tuple[Ends, list[Entry]]:
+        """How far readers may look, and the segments up to there."""
+        while True:
+            ends = self.journal.ends()
+            try:
+                entries = self.journal.segments.entries(ends.segment)
+            except Corrupt:
+                if self.journal.ends().segment == ends.segment:
+                    raise
+                continue  # rolled meanwhile, and already removed by retention
+            entries = [entry for entry in entries if entry.first_commit <= ends.segment]
+            if entries:
+                return ends, entries
 
-    def _first_offsets(self, ends: Ends) -> tuple[int, ...]:
-        return self._entries(ends)[0].snapshot.offsets
-
-    def _load_versions(self) -> None:
+    def load_versions(self) -> None:
         """Another process added columns; this handle goes on showing those it was opened with."""
         _, versions = load_spec(self.directory)
         self._arrow.update({version: ddl.arrow_schema(ddl.parse(text)) for version, text in versions.items()})
@@ -252,8 +274,7 @@ class EmbeddedTopic(Topic):
     # Housekeeping.
 
     def describe(self) -> dict[str, Any]:
-        ends = self.journal.ends()
-        entries = self._entries(ends)
+        ends, entries = self._view()
         first = entries[0].snapshot.offsets
         size = sum(os.path.getsize(entry.path) for entry in entries if os.path.exists(entry.path))
         return {

@@ -157,7 +157,7 @@ class Journal:
     def roll(self) -> bool:
         """Begin a new segment if the active one has rows, so that all of them can be sealed."""
         with self._section() as ends:
-            if self._opened(ends.segment).data_begin == ends.end:
+            if self._opened(ends.segment).snapshot.offsets == ends.offsets:
                 return False
             self._commit(ends, [_fence_mark()], Stamp(ends.commit + 1, 1), roll=True)
         if self.fsync == "batch":
@@ -345,6 +345,7 @@ class Journal:
             producers=producers,
             appends=ends.producers,
             received=received,
+            previous=ends.segment,
         )
         failpoint("roll.begin")
         return frames.encode(snapshot_frame(snapshot), Stamp(commit, 1), 0, 0, received, received)

@@ -52,6 +52,7 @@ class Snapshot(msgspec.Struct):
     producers: dict[bytes, Producer]
     appends: int  # how many appends with a producer came before
     received: int
+    previous: int = 0  # first commit of the segment before, so that a missing file is noticed
     through: int = 0  # last commit in it, when the segment was written again (merge, compaction)
     generation: int = 0  # how often it was written again
 
@@ -151,11 +152,24 @@ class Segment:
     def _scan(self, end: int) -> None:
         begin = self._scanned
         data = self.bytes_at(begin, end - begin)
-        for at, header in frames.scan(data):
-            self._rows.append((begin + at, *header))
-            self._scanned = begin + at + header.frame_bytes
+        if end - begin > _SMALL:
+            self._scan_many(begin, data)
+        else:
+            for at, header in frames.scan(data):
+                self._rows.append((begin + at, *header))
+                self._scanned = begin + at + header.frame_bytes
         if self._scanned < end:
             raise self.damaged(self._scanned)
+
+    def _scan_many(self, begin: int, data: memoryview) -> None:
+        found = frames.scan_index(data)
+        if len(found):
+            found["at"] += begin
+            pending = np.array(self._rows[len(self._index) :], INDEX)
+            self._index = np.concatenate([self._index, pending, found])
+            self._rows += [()] * len(found)
+            last = found[-1]
+            self._scanned = int(last["at"]) + int(last["header_bytes"]) + frames.padded(int(last["body_bytes"]))
 
     def _load_index(self, end: int) -> bool:
         loaded = read_index(self.path, self.head, self.size)

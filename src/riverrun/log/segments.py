@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import OrderedDict
+from itertools import pairwise
 from typing import NamedTuple
 
 from riverrun.errors import Corrupt
 from riverrun.log.segment import Segment, Snapshot, list_segments, segment_path
 
 _OPEN = 64  # segments kept open; each holds a descriptor and a mapping
+# Two changes of a directory this close together may leave it with the same modification time.
+_TICK = 20_000_000
+_TRIES = 1000
 
 
 class Entry(NamedTuple):
@@ -19,11 +24,17 @@ class Entry(NamedTuple):
     directory: str
     first_commit: int
     file: tuple[int, int]  # inode and header checksum: a rewritten segment is another file
+    stat: tuple[int, int]  # inode and time of change: numbers of removed files are given out again
     snapshot: Snapshot
 
     @property
     def path(self) -> str:
         return segment_path(self.directory, self.first_commit)
+
+    @property
+    def through(self) -> int:
+        """A segment that begins with this commit or an earlier one is part of this one, or a leftover of it."""
+        return max(self.snapshot.through, self.first_commit)
 
 
 class Segments:
@@ -41,18 +52,29 @@ class Segments:
         """All segments up to the one that begins with commit `active`, without leftovers of an interrupted rewrite."""
         with self._lock:
             seen = tuple(_changed(directory) for directory in self._directories)
-            if seen != self._seen or not self._entries or self._entries[-1].first_commit < active:
+            if seen != self._seen or not self._entries or self._entries[-1].through < active:
                 self._entries = self._look(active)
-                self._seen = seen
+                self._seen = seen if time.time_ns() - max(seen) > _TICK else ()
+                # A file that was rewritten or removed keeps its space on the disk as long as it is open.
+                live = {(entry.first_commit, entry.file) for entry in self._entries}
+                for key in self._open.keys() - live:
+                    del self._open[key]
             return self._entries
 
+    def forget(self) -> None:
+        """Look again the next time, whatever the directory says."""
+        with self._lock:
+            self._seen = ()
+
     def open(self, entry: Entry) -> Segment:
-        """The segment for reading. FileNotFoundError when it was removed meanwhile."""
+        """The segment for reading. FileNotFoundError when it was rewritten or removed meanwhile."""
         key = (entry.first_commit, entry.file)
         with self._lock:
             segment = self._open.get(key)
             if segment is None:
                 segment = Segment(entry.directory, entry.first_commit)
+                if segment.head.header_crc != entry.file[1]:
+                    raise FileNotFoundError(entry.path)
                 self._open[key] = segment
                 while len(self._open) > _OPEN:
                     self._open.popitem(last=False)
@@ -64,39 +86,57 @@ class Segments:
             self._open.clear()
 
     def _look(self, active: int) -> list[Entry]:
-        known = {(entry.directory, entry.first_commit, entry.file[0]): entry for entry in self._entries}
-        found: list[Entry] = []
-        for directory in self._directories:
-            if not os.path.isdir(directory):
-                continue
-            for first_commit in list_segments(directory):
-                if first_commit > active:
-                    continue  # rolled, but not published yet
-                if found and first_commit <= max(found[-1].snapshot.through, found[-1].first_commit):
-                    continue  # already part of the one before, or archived and not yet removed here
-                entry = self._entry(directory, first_commit, known)
-                if entry:
-                    found.append(entry)
-        if not found or found[-1].first_commit != active:
+        for _ in range(_TRIES):
+            found = self._found(active)
+            if found is not None:
+                break  # otherwise a file went away between listing and opening, so somebody else made progress
+        else:
+            raise Corrupt(f"{self._directories[-1]} lists segments that cannot be opened")
+        for before, entry in pairwise(found):
+            if entry.snapshot.previous > before.through:
+                raise Corrupt(
+                    f"{segment_path(before.directory, entry.snapshot.previous)} is missing",
+                    hint="Rows in the middle of the topic were in it; restore it from a copy",
+                )
+        if not found or found[-1].through < active:
             raise Corrupt(
                 f"{segment_path(self._directories[-1], active)} is missing",
                 hint="The topic's newest rows were in it; restore it from a copy",
             )
         return found
 
-    def _entry(self, directory: str, first_commit: int, known: dict[tuple[str, int, int], Entry]) -> Entry | None:
-        try:
-            inode = os.stat(segment_path(directory, first_commit)).st_ino
-            same = known.get((directory, first_commit, inode))
-            if same:
-                return same
-            segment = Segment(directory, first_commit)
-        except FileNotFoundError:
-            return None
-        try:
-            return Entry(directory, first_commit, (inode, segment.head.header_crc), segment.snapshot)
-        finally:
-            segment.close()
+    def _found(self, active: int) -> list[Entry] | None:
+        known = {(entry.directory, entry.first_commit, entry.stat): entry for entry in self._entries}
+        # The topic's own directory is listed first: what has left it since is in the archive by then.
+        listed = [(d, list_segments(d)) for d in reversed(self._directories) if os.path.isdir(d)]
+        found: list[Entry] = []
+        for directory, commits in reversed(listed):
+            for first_commit in commits:
+                if first_commit > active:
+                    continue  # rolled, but not published yet
+                if found and first_commit <= found[-1].through:
+                    continue  # already part of the one before, or archived and not yet removed here
+                entry = _entry(directory, first_commit, known)
+                if entry is None:
+                    return None
+                found.append(entry)
+        return found
+
+
+def _entry(directory: str, first_commit: int, known: dict[tuple[str, int, tuple[int, int]], Entry]) -> Entry | None:
+    try:
+        status = os.stat(segment_path(directory, first_commit))
+        stat = (status.st_ino, status.st_mtime_ns)
+        same = known.get((directory, first_commit, stat))
+        if same:
+            return same
+        segment = Segment(directory, first_commit)
+    except FileNotFoundError:
+        return None
+    try:
+        return Entry(directory, first_commit, (stat[0], segment.head.header_crc), stat, segment.snapshot)
+    finally:
+        segment.close()
 
 
 def _changed(directory: str) -> int:
