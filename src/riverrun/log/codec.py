@@ -145,6 +145,8 @@ def _maxima(batch: pa.RecordBatch, spec: TopicSpec) -> bytes:
         return b""
     time = spec.time if isinstance(spec.time, str) else "_time"
     if time not in batch.schema.names:
+        time = "_received"  # there when rows of several appends were merged
+    if time not in batch.schema.names:
         # Event time is the receive time, the same for every row of the frame: naming the producers is enough.
         return frames.encode_maxima(dict.fromkeys(_texts(pc.unique(batch.column(spec.producers))), frames.NO_TIME))
     pairs = pa.table({"p": batch.column(spec.producers), "t": batch.column(time).cast(pa.int64())})

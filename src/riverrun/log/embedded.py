@@ -19,14 +19,17 @@ from riverrun.errors import Corrupt, NewerFormat
 from riverrun.log import frame as frames
 from riverrun.log.board import Ends
 from riverrun.log.codec import encode_batch
+from riverrun.log.compaction import compact
 from riverrun.log.coordination import Coordination
 from riverrun.log.frame import NO_SEQUENCE, PROMISE, ROWS, Frame
 from riverrun.log.journal import Journal
 from riverrun.log.producers import Claim
+from riverrun.log.retention import enforce
 from riverrun.log.segment import Segment
 from riverrun.log.segments import Entry
 from riverrun.log.spec import TopicSpec, added_columns
 from riverrun.log.topic import Summary, Topic
+from riverrun.log.upkeep import Upkeep
 from riverrun.log.wake import Bell
 from riverrun.position import Position
 from riverrun.settings import Settings
@@ -79,6 +82,8 @@ class EmbeddedTopic(Topic):
         archive = f"{spec.archive}/{spec.name}" if isinstance(spec.archive, str) else None
         fsync = micros(spec.fsync) if isinstance(spec.fsync, timedelta) else str(spec.fsync)
         self.journal = Journal(directory, self.partitions, fsync, settings, archive)
+        self.upkeep = Upkeep(self)
+        self.upkeep.start_if_needed()
         # Batches without a key go round the partitions; where a process begins does not matter.
         self._turn = int.from_bytes(os.urandom(2), "little")
 
@@ -103,6 +108,7 @@ class EmbeddedTopic(Topic):
         try:
             self.close_producers()
         finally:
+            self.upkeep.stop()
             self.journal.close()
 
     # Appending.
@@ -110,6 +116,9 @@ class EmbeddedTopic(Topic):
     def append_batch(self, batch: pa.RecordBatch, claim: Claim | None) -> Position:
         self._turn += 1
         offsets, _ = self.journal.append(encode_batch(batch, self.spec, self._version, self._turn), claim)
+        if self.journal.rolled:
+            self.journal.rolled = False
+            self.upkeep.start()
         return self._position(offsets)
 
     def raise_fence(self, producer: str, fence: int) -> None:
@@ -138,7 +147,7 @@ class EmbeddedTopic(Topic):
 
     @property
     def earliest(self) -> Position:
-        return self._position(self._view()[1][0].snapshot.offsets)
+        return self._position(self.view()[1][0].snapshot.offsets)
 
     @property
     def latest(self) -> Position:
@@ -151,7 +160,7 @@ class EmbeddedTopic(Topic):
         for segment, index, low, high in self._indexed(start, end):
             for entry in index[index["kind"] == ROWS]:
                 if int(entry["schema"]) not in self._arrow:
-                    self.load_versions()
+                    self._load_versions()
                 partition = int(entry["partition"])
                 body = segment.body(entry)
                 batch = decoder.decode(entry, body, int(low[partition]), int(high[partition]))
@@ -175,7 +184,7 @@ class EmbeddedTopic(Topic):
 
     def offsets_at(self, moment: datetime) -> Position:
         wanted = to_micros(moment)
-        ends, entries = self._view()
+        ends, entries = self.view()
         found: dict[int, int] = {}
         start, end = dict(enumerate(entries[0].snapshot.offsets)), dict(enumerate(ends.offsets))
         for segment, index, _, _ in self._indexed(start, end):
@@ -214,11 +223,11 @@ class EmbeddedTopic(Topic):
     def _indexed(
         self, start: Mapping[int, int], end: Mapping[int, int]
     ) -> Iterator[tuple[Segment, np.ndarray, np.ndarray, np.ndarray]]:
-        """Every segment that has some of the range, with the index rows of the frames in it, and the range by partition.
+        """Every segment that has some of the range, the index rows of the frames in it, and the range by partition.
 
         The low end rises when segments were rewritten while they were read: a frame may hold rows given already.
         """
-        ends, pending = self._view()
+        ends, pending = self.view()
         first, last = dict(enumerate(pending[0].snapshot.offsets)), dict(enumerate(ends.offsets))
         self.check_range(start, first, last)
         low = np.full(self.partitions, 1 << 62)
@@ -236,7 +245,7 @@ class EmbeddedTopic(Topic):
             except FileNotFoundError:
                 low = np.maximum(low, entry.snapshot.offsets)  # all segments before it are done
                 self.journal.segments.forget()
-                ends, pending = self._view()
+                ends, pending = self.view()
                 first = dict(enumerate(pending[0].snapshot.offsets))
                 rest = {p: int(low[p]) for p in start if low[p] < high[p]}
                 self.check_range(rest, first, dict(enumerate(ends.offsets)))
@@ -249,7 +258,7 @@ class EmbeddedTopic(Topic):
             yield segment, index[wanted], low, high
             pending = pending[1:]
 
-    def _view(self) -> tuple[Ends, list[Entry]]:
+    def view(self) -> tuple[Ends, list[Entry]]:
         """How far readers may look, and the segments up to there."""
         while True:
             ends = self.journal.ends()
@@ -263,7 +272,17 @@ class EmbeddedTopic(Topic):
             if entries:
                 return ends, entries
 
-    def load_versions(self) -> None:
+    @property
+    def schemas(self) -> Mapping[int, pa.Schema]:
+        """Columns of every version of the schema."""
+        return self._arrow
+
+    def know_versions(self, index: np.ndarray) -> None:
+        """Make sure that frames of these index rows can be decoded."""
+        if not set(np.unique(index["schema"][index["kind"] == ROWS]).tolist()) <= self._arrow.keys():
+            self._load_versions()
+
+    def _load_versions(self) -> None:
         """Another process added columns; this handle goes on showing those it was opened with."""
         _, versions = load_spec(self.directory)
         self._arrow.update({version: ddl.arrow_schema(ddl.parse(text)) for version, text in versions.items()})
@@ -274,7 +293,7 @@ class EmbeddedTopic(Topic):
     # Housekeeping.
 
     def describe(self) -> dict[str, Any]:
-        ends, entries = self._view()
+        ends, entries = self.view()
         first = entries[0].snapshot.offsets
         size = sum(os.path.getsize(entry.path) for entry in entries if os.path.exists(entry.path))
         return {
@@ -297,13 +316,9 @@ class EmbeddedTopic(Topic):
         }
 
     def compact(self) -> dict[str, int]:
-        from riverrun.log.compaction import compact
-
         return compact(self)
 
     def enforce_retention(self) -> dict[str, int]:
-        from riverrun.log.retention import enforce
-
         return enforce(self)
 
 

@@ -44,6 +44,7 @@ class Journal:
         self.topic = os.path.basename(directory)
         self.fsync = fsync
         self.segments = Segments(directory, archive)
+        self.rolled = False  # a segment was left behind since somebody looked after the older ones
         self._partitions = partitions
         self._settings = settings
         self._open_files()
@@ -328,6 +329,7 @@ class Journal:
             offsets=tuple(offsets),
         )
         self.board.publish_written(after)
+        self.rolled |= roll
         failpoint("append.published")
         if self._tracked is not None and not roll and self._tracked_at == (ends.segment, ends.end):
             for header in headers:

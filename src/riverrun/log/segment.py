@@ -183,13 +183,17 @@ class Segment:
         """The bytes between the fixed header and the body."""
         return self.bytes_at(int(entry["at"]) + HEADER_BYTES, int(entry["header_bytes"]) - HEADER_BYTES)
 
-    def body(self, entry: Any) -> pa.Buffer:
-        """The body of a frame, its checksum verified."""
+    def stored_body(self, entry: Any) -> pa.Buffer:
+        """The body of a frame as it is on the disk, its checksum verified."""
         at = int(entry["at"])
         data = self.bytes_at(at + int(entry["header_bytes"]), int(entry["body_bytes"]))
         if frames.checksum(data) != entry["body_crc"]:
             raise self.damaged(at)
-        buffer = pa.py_buffer(data)
+        return pa.py_buffer(data)
+
+    def body(self, entry: Any) -> pa.Buffer:
+        """The body of a frame as Arrow reads it, its checksum verified."""
+        buffer = self.stored_body(entry)
         if entry["flags"] & frames.LZ4:
             return pa.decompress(buffer, decompressed_size=int(entry["raw_bytes"]), codec="lz4_raw")
         return buffer

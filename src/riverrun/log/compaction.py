@@ -1,0 +1,122 @@
+"""Compaction: of every key the newest row stays. Offsets do not change, so positions keep their meaning.
+
+Sealed segments are read newest first, once, by partition, for the keys alone; then they are rewritten, oldest first.
+So a tombstone never goes before the rows it deletes. What a compaction has left behind is clean: each of its keys is
+there once, and the next one only has to look for the keys that were appended since.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from riverrun.errors import Invalid
+from riverrun.failpoints import failpoint
+from riverrun.log.durability import sync_file
+from riverrun.log.replacement import replace
+from riverrun.log.rewrite import Pace, Source, at_full_speed, rewrite_segments
+from riverrun.log.sealing import seal
+from riverrun.log.segment import Segment
+from riverrun.log.segments import Entry
+from riverrun.log.survivors import Survivors
+
+if TYPE_CHECKING:
+    from riverrun.log.embedded import EmbeddedTopic
+
+_MARK = "compacted"
+
+
+def compact(topic: EmbeddedTopic) -> dict[str, int]:
+    """Keep the newest row of every key, and tombstones for the grace period. Gives what was kept and removed."""
+    if not topic.spec.key:
+        raise Invalid(f"topic {topic.name} has no key, so no row replaces another", hint="Use retention instead")
+    with topic.upkeep.alone():
+        if topic.journal.roll():
+            failpoint("compact.rolled")
+        result = compact_sealed(topic)
+        seal(topic)
+    return result
+
+
+def compact_if_dirty(topic: EmbeddedTopic, pace: Pace) -> None:
+    """Compact when at least half of the sealed bytes came after the last compaction, so bytes are rewritten rarely."""
+    sealed, _ = _sealed(topic)
+    clean = _read_mark(topic)
+    sizes = {entry.first_commit: os.path.getsize(entry.path) for entry in sealed}
+    dirty = sum(size for first_commit, size in sizes.items() if first_commit > clean)
+    if dirty and 2 * dirty >= sum(sizes.values()):
+        compact_sealed(topic, pace)
+
+
+def compact_sealed(topic: EmbeddedTopic, pace: Pace = at_full_speed) -> dict[str, int]:
+    """Compact every segment but the active one, for somebody who has the upkeep lock."""
+    sealed, active = _sealed(topic)
+    before = sum(os.path.getsize(entry.path) for entry in sealed)
+    indexes = []
+    for entry in sealed:
+        segment = Segment(entry.directory, entry.first_commit)
+        indexes.append(segment.index(segment.size))
+        topic.know_versions(indexes[-1])
+    horizon = time.time_ns() // 1000 - topic.settings.tombstone_grace
+    survivors = Survivors(topic.spec, topic.schemas, horizon, pace)
+    keeps = survivors.choose(sealed, indexes, _read_mark(topic))
+
+    segments = len(sealed)
+    left = [survivors.share(index, keep) for index, keep in zip(indexes, keeps, strict=True)]
+    for first, last in _runs(sealed, left, [bool(keep) for keep in keeps], topic.settings.segment_bytes):
+        run = sealed[first:last]
+        opened = [Segment(entry.directory, entry.first_commit) for entry in run]
+        sources = [Source(s, i, k) for s, i, k in zip(opened, indexes[first:last], keeps[first:last], strict=True)]
+        following = sealed[last] if last < len(sealed) else active
+        pieces = rewrite_segments(sources, topic.spec, topic.schemas, pace)
+        replace(topic.journal, run, following, pieces, "compact")
+        segments -= len(run) - 1
+    if sealed:
+        _write_mark(topic, active.first_commit - 1)
+    after = sum(os.path.getsize(entry.path) for entry in _sealed(topic)[0])
+    return {**survivors.counts, "segments": segments, "bytes": before - after}
+
+
+def _sealed(topic: EmbeddedTopic) -> tuple[list[Entry], Entry]:
+    """The segments that may be rewritten, and the active one. What is in the archive stays as it is."""
+    mine = [entry for entry in topic.view()[1] if entry.directory == topic.directory]
+    return mine[:-1], mine[-1]
+
+
+def _runs(
+    sealed: Sequence[Entry], left: Sequence[float], touched: Sequence[bool], limit: int
+) -> Iterator[tuple[int, int]]:
+    """Neighbours that become one segment. What loses no row and is large is left alone."""
+    begin, size = 0, 0.0
+    for i, (entry, share) in enumerate(zip(sealed, left, strict=True)):
+        expected = os.path.getsize(entry.path) * share
+        alone = not touched[i] and expected >= limit / 2
+        if i > begin and (alone or size + expected > limit):
+            if i - begin > 1 or touched[begin]:
+                yield begin, i
+            begin, size = i, 0.0
+        size += expected
+        if alone:
+            begin, size = i + 1, 0.0
+    if len(sealed) - begin > 1 or (begin < len(sealed) and touched[begin]):
+        yield begin, len(sealed)
+
+
+def _read_mark(topic: EmbeddedTopic) -> int:
+    """The last commit of the part in which every key is there once. Without the mark, compaction reads everything."""
+    try:
+        with open(f"{topic.directory}/{_MARK}", encoding="ascii") as file:
+            return int(file.read())
+    except (FileNotFoundError, ValueError):
+        return 0
+
+
+def _write_mark(topic: EmbeddedTopic, commit: int) -> None:
+    path = f"{topic.directory}/{_MARK}"
+    with open(path + ".tmp", "w", encoding="ascii") as file:
+        file.write(str(commit))
+    sync_file(path + ".tmp", os.fsync)
+    os.rename(path + ".tmp", path)
+    failpoint("compact.marked")

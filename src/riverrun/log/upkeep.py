@@ -1,0 +1,202 @@
+"""Who does the upkeep of a topic: one process of the machine at a time, in the background of the one that rolled."""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import fcntl
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from riverrun.durations import show
+from riverrun.errors import Busy, Closed, DiskFull, RiverrunError, Unavailable
+from riverrun.log.compaction import compact_if_dirty
+from riverrun.log.lock import try_lock
+from riverrun.log.replacement import clear_leftovers
+from riverrun.log.retention import retain
+from riverrun.log.sealing import seal
+from riverrun.log.segment import list_segments
+
+if TYPE_CHECKING:
+    from riverrun.log.embedded import EmbeddedTopic
+
+log = logging.getLogger("riverrun.log")
+
+_PAUSE = 0.00005  # long enough for another thread to get the interpreter
+_BETWEEN = 1.0  # seconds between two looks at retention
+_POLL = 0.005
+
+
+class Upkeep:
+    """Sealing, retention and compaction of one opened topic. Nothing here is needed for correct reads and appends."""
+
+    def __init__(self, topic: EmbeddedTopic) -> None:
+        self._topic = weakref.ref(topic)
+        self.sealed: set[tuple[int, int]] = set()
+        self._reset()
+        _all.add(self)
+
+    def _reset(self) -> None:
+        self._changing = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wanted = False
+        self._stopped = False
+        self._retained = 0.0
+        self._fd = -1
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """The upkeep lock, waited for. Errors of the disk become ours; whatever happens, rows stay readable."""
+        topic = self._opened()
+        fd = self._lock_file(topic)
+        try:
+            deadline = time.monotonic_ns() // 1000 + topic.settings.lock_timeout
+            while not try_lock(fd):
+                if time.monotonic_ns() // 1000 > deadline:
+                    holder = os.pread(fd, 20, 0).decode().strip() or "another process"
+                    raise Busy(
+                        f"topic {topic.name}: process {holder} has been at its upkeep for over "
+                        f"{show(topic.settings.lock_timeout)}",
+                        hint="Try again later; appends and reads go on meanwhile",
+                    )
+                time.sleep(_POLL)
+            with self._holding(topic, fd):
+                yield
+        except RiverrunError:
+            raise
+        except OSError as error:
+            raise _explained(topic.name, error) from error
+        finally:
+            os.close(fd)
+
+    def start(self) -> None:
+        """Do what there is to do in the background. Returns at once; at most one thread at a time."""
+        with self._changing:
+            self._wanted = True
+            if self._thread is None and not self._stopped:
+                self._thread = threading.Thread(target=self._run, name="riverrun-upkeep", daemon=True)
+                self._thread.start()
+
+    def start_if_needed(self) -> None:
+        """For an opener: go on where a process that was ended left off."""
+        topic = self._opened()
+        unsealed = list_segments(topic.directory)[:-1]
+        if not all(os.path.exists(f"{topic.directory}/{first:020d}.index") for first in unsealed):
+            self.start()
+
+    def wait(self) -> None:
+        """Return when the background has nothing more to do."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def stop(self) -> None:
+        """End the background work at its next step; what is half done is begun anew another time."""
+        with self._changing:
+            self._stopped = True
+        self.wait()
+
+    def after_fork(self) -> None:
+        """In the child there is no such thread, and the parent's lock must not be kept alive."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._reset()
+
+    def _run(self) -> None:
+        while True:
+            with self._changing:
+                if self._stopped or not self._wanted:
+                    self._thread = None
+                    return
+                self._wanted = False
+            topic = self._topic()
+            if topic is None:
+                return
+            try:
+                self._do(topic)
+            except (_Stopped, Closed):
+                pass
+            except Exception as error:
+                # Nobody waits for the result; rows are as they were, and the next roll tries again.
+                log.warning("topic %s: upkeep was given up: %s", topic.name, error)
+            del topic
+
+    def _do(self, topic: EmbeddedTopic) -> None:
+        try:
+            fd = self._lock_file(topic)
+        except OSError:
+            return  # a directory that may only be read
+        try:
+            if not try_lock(fd):
+                return  # somebody else is at it
+            with self._holding(topic, fd):
+                if topic.spec.compact:
+                    compact_if_dirty(topic, self._pace)
+                seal(topic, self._pace)
+                if time.monotonic() - self._retained > _BETWEEN:
+                    retain(topic, self._pace)
+                    self._retained = time.monotonic()
+        finally:
+            os.close(fd)
+
+    def _lock_file(self, topic: EmbeddedTopic) -> int:
+        return os.open(f"{topic.directory}/upkeep", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    @contextmanager
+    def _holding(self, topic: EmbeddedTopic, fd: int) -> Iterator[None]:
+        self._fd = fd
+        try:
+            os.pwrite(fd, f"{os.getpid():<20}".encode(), 0)
+            topic.journal.segments.forget()
+            ends, entries = topic.view()
+            clear_leftovers(topic.directory, entries, ends.segment)
+            yield
+        finally:
+            self._fd = -1
+            fcntl.flock(fd, fcntl.LOCK_UN)  # for a child's copy of the descriptor too
+
+    def _pace(self) -> None:
+        if self._stopped:
+            raise _Stopped
+        time.sleep(_PAUSE)
+
+    def _opened(self) -> EmbeddedTopic:
+        topic = self._topic()
+        assert topic is not None
+        return topic
+
+
+class _Stopped(Exception):
+    """The topic is being closed."""
+
+
+def _explained(topic: str, error: OSError) -> RiverrunError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(
+            f"topic {topic}: no room for upkeep ({error.strerror})",
+            hint="Nothing was changed; appends and reads go on. Free some space and try again",
+        )
+    return Unavailable(f"topic {topic}: upkeep failed ({error.strerror or error}); rows are as they were")
+
+
+_all: weakref.WeakSet[Upkeep] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for upkeep in list(_all):
+        upkeep.after_fork()
+
+
+def _stop_all() -> None:
+    for upkeep in list(_all):
+        upkeep.stop()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_stop_all)
