@@ -57,7 +57,7 @@ def compact_sealed(topic: EmbeddedTopic, pace: Pace = at_full_speed) -> dict[str
     indexes = []
     for entry in sealed:
         segment = Segment(entry.directory, entry.first_commit)
-        indexes.append(segment.index(segment.size))
+        indexes.append(segment.index(segment.size, pace))
         topic.know_versions(indexes[-1])
     horizon = time.time_ns() // 1000 - topic.settings.tombstone_grace
     survivors = Survivors(topic.spec, topic.schemas, horizon, pace)

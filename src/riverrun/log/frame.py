@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -61,7 +61,7 @@ _STRUCT = struct.Struct("<" + "".join(code for _, code in _FIELDS))
 HEADER_BYTES = _STRUCT.size
 _U32 = struct.Struct("<I")
 _SIZES, _SIZES_AT = struct.Struct("<II"), 8  # header and body bytes
-_GATHERED = 16 << 10
+_STEP = 512
 _NUMPY = {"4s": "S4", "16s": "V16", "B": "u1", "H": "<u2", "I": "<u4", "q": "<i8"}
 
 # One row of a segment's index: where the frame begins, and its fixed header.
@@ -212,10 +212,15 @@ def scan(data: memoryview, at: int = 0) -> Iterator[tuple[int, Header]]:
         at += header.frame_bytes
 
 
-def scan_index(data: memoryview) -> np.ndarray:
-    """The same as `scan`, as rows of an index: many frames at a time, for segments that hold a great many."""
+def scan_index(data: memoryview, pace: Callable[[], None] | None = None) -> np.ndarray:
+    """The same as `scan`, as rows of an index: many frames at a time, for segments that hold a great many.
+
+    `pace` is called between small steps, so that a thread in the background does not keep others waiting.
+    """
     places, at, last = [], 0, len(data) - HEADER_BYTES
     while at <= last:
+        if pace and len(places) % _STEP == 0:
+            pace()
         header_bytes, body_bytes = _SIZES.unpack_from(data, at + _SIZES_AT)
         size = header_bytes + padded(body_bytes)
         if header_bytes < HEADER_BYTES or at + size > len(data):
@@ -228,9 +233,11 @@ def scan_index(data: memoryview) -> np.ndarray:
     found["at"] = places
     plain = np.frombuffer(data, np.uint8)
     fixed = found.view(np.uint8).reshape(len(places), INDEX.itemsize)[:, 8:]
-    for i in range(0, len(places), _GATHERED):
-        some = found["at"][i : i + _GATHERED, None]
-        fixed[i : i + _GATHERED] = plain[some + np.arange(HEADER_BYTES)]
+    for i in range(0, len(places), _STEP):
+        some = found["at"][i : i + _STEP, None]
+        fixed[i : i + _STEP] = plain[some + np.arange(HEADER_BYTES)]
+        if pace:
+            pace()
     buffer = pa.py_buffer(data)
     good = found["magic"] == MAGIC
     checks = zip(places, found["header_bytes"].tolist(), found["header_crc"].tolist(), good.tolist(), strict=True)
@@ -240,6 +247,8 @@ def scan_index(data: memoryview) -> np.ndarray:
             actual = google_crc32c.extend(actual, bytes(data[at + HEADER_BYTES : at + size]))
         if actual != crc or not fits:
             return found[:i]
+        if pace and i % _STEP == 0:
+            pace()
     return found
 
 

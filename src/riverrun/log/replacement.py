@@ -13,7 +13,7 @@ from riverrun.log import frame as frames
 from riverrun.log.durability import sync_file, write_all
 from riverrun.log.frame import Stamp
 from riverrun.log.journal import Journal
-from riverrun.log.rewrite import Piece
+from riverrun.log.rewrite import Pace, Piece, at_full_speed
 from riverrun.log.segment import Segment, index_path, list_segments, snapshot_frame, write_index
 from riverrun.log.segments import Entry
 
@@ -54,11 +54,11 @@ def replace(journal: Journal, replaced: Sequence[Entry], following: Entry, piece
     return size
 
 
-def index_segment(entry: Entry) -> int:
+def index_segment(entry: Entry, pace: Pace = at_full_speed) -> int:
     """Write the index beside a segment that is durable; that makes it a sealed one. Gives the segment's size."""
     segment = Segment(entry.directory, entry.first_commit)
     size = segment.size
-    write_index(entry.path, segment.head, size, segment.index(size))
+    write_index(entry.path, segment.head, size, segment.index(size, pace))
     return size
 
 

@@ -49,7 +49,7 @@ def is_sealed(topic: EmbeddedTopic, entry: Entry) -> bool:
 
 def _seal(topic: EmbeddedTopic, entry: Entry, following: Entry, pace: Pace) -> None:
     segment = Segment(entry.directory, entry.first_commit)
-    index = segment.index(segment.size)
+    index = segment.index(segment.size, pace)
     if _is_fragmented(index):
         topic.know_versions(index)
         pieces = rewrite_segment(segment, {}, topic.spec, topic.schemas, pace)
@@ -57,7 +57,7 @@ def _seal(topic: EmbeddedTopic, entry: Entry, following: Entry, pace: Pace) -> N
     else:
         topic.journal.sync(following.first_commit)
         failpoint("seal.synced")
-        index_segment(entry)
+        index_segment(entry, pace)
         failpoint("seal.indexed")
 
 

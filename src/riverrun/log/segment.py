@@ -10,6 +10,7 @@ import mmap
 import os
 import struct
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -132,16 +133,16 @@ class Segment:
             self._view = memoryview(mmap.mmap(self._fd, length, access=mmap.ACCESS_READ))
         return self._view[at : at + size]
 
-    def index(self, end: int) -> np.ndarray:
+    def index(self, end: int, pace: Callable[[], None] | None = None) -> np.ndarray:
         """One row for every frame before byte `end`: where it begins, and its header."""
         with self._lock:
-            return self._indexed(end)
+            return self._indexed(end, pace)
 
-    def _indexed(self, end: int) -> np.ndarray:
+    def _indexed(self, end: int, pace: Callable[[], None] | None) -> np.ndarray:
         if self._scanned == 0 and not self._load_index(end):
             self._scanned = self.data_begin
         if self._scanned < end:
-            self._scan(end)
+            self._scan(end, pace)
         if len(self._index) < len(self._rows):
             fresh = np.array(self._rows[len(self._index) :], INDEX)
             self._index = np.concatenate([self._index, fresh])
@@ -149,11 +150,11 @@ class Segment:
             return self._index[: int(np.searchsorted(self._index["at"], end))]
         return self._index
 
-    def _scan(self, end: int) -> None:
+    def _scan(self, end: int, pace: Callable[[], None] | None) -> None:
         begin = self._scanned
         data = self.bytes_at(begin, end - begin)
         if end - begin > _SMALL:
-            self._scan_many(begin, data)
+            self._scan_many(begin, frames.scan_index(data, pace))
         else:
             for at, header in frames.scan(data):
                 self._rows.append((begin + at, *header))
@@ -161,8 +162,7 @@ class Segment:
         if self._scanned < end:
             raise self.damaged(self._scanned)
 
-    def _scan_many(self, begin: int, data: memoryview) -> None:
-        found = frames.scan_index(data)
+    def _scan_many(self, begin: int, found: np.ndarray) -> None:
         if len(found):
             found["at"] += begin
             pending = np.array(self._rows[len(self._index) :], INDEX)
