@@ -24,7 +24,13 @@ _UNITS = {
     86_400_000_000: ("d", "day"),
     604_800_000_000: ("w", "week"),
 }
-_FACTOR = {name + plural: factor for factor, names in _UNITS.items() for name in names for plural in ("", "s")}
+# Only words have a plural: "ms" are milliseconds, not minutes.
+_FACTOR = {
+    name + plural: factor
+    for factor, names in _UNITS.items()
+    for name in names
+    for plural in (("", "s") if len(name) > 2 else ("",))
+}
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*,?", re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
