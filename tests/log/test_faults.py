@@ -147,6 +147,7 @@ def test_really_full_disk(tmp_path):
     try:
         with River(mount / "river", settings=Settings(segment_bytes=64 << 10)) as river:
             topic = river.topic("t", "k string, n bigint", key="k", fsync="os")
+            topic.upkeep.stop()  # merging small frames would make room
             acknowledged = []
             with pytest.raises(DiskFull):
                 for n in range(100_000):
@@ -155,8 +156,6 @@ def test_really_full_disk(tmp_path):
             assert sorted(set(numbers(topic))) == acknowledged
             with pytest.raises(DiskFull):
                 topic.append([{"k": "x" * 1000, "n": -1}] * 50)
-            filler = sorted(os.listdir(f"{topic.directory}"))[0]
-            assert filler.endswith(".journal")
             river.drop_topic("t")
             again = river.topic("t", "k string, n bigint", key="k", fsync="os")
             again.append({"k": "a", "n": 1})

@@ -62,7 +62,9 @@ def load_spec(directory: str) -> tuple[TopicSpec, dict[int, str]]:
     try:
         with open(path, encoding="utf-8") as file:
             options = json.load(file)
-        versions = {int(v): _read_text(f"{directory}/schema/{v}") for v in os.listdir(f"{directory}/schema") if v.isdigit()}
+        versions = {
+            int(v): _read_text(f"{directory}/schema/{v}") for v in os.listdir(f"{directory}/schema") if v.isdigit()
+        }
         found = options.pop("format")
     except (OSError, ValueError, KeyError) as error:
         raise Corrupt(f"{path} cannot be read: {error}", hint="Restore the topic's directory from a copy") from None
@@ -303,15 +305,16 @@ class EmbeddedTopic(Topic):
             "key": list(self.spec.key),
             "time": self.spec.time,
             "producers": self.spec.producers,
-            "partitions": {
-                p: {"earliest": first[p], "latest": ends.offsets[p]} for p in range(self.partitions)
-            },
+            "partitions": {p: {"earliest": first[p], "latest": ends.offsets[p]} for p in range(self.partitions)},
             "offsets": sum(ends.offsets) - sum(first),
             "bytes": size,
             "segments": len(entries),
             "appends": ends.commit,
             "received": from_micros(ends.received).isoformat() if ends.received else None,
-            **{name: self.spec.options()[name] for name in ("retention", "retention_bytes", "compact", "fsync", "archive")},
+            **{
+                name: self.spec.options()[name]
+                for name in ("retention", "retention_bytes", "compact", "fsync", "archive")
+            },
             "recoveries": self.journal.board.recoveries,
         }
 
