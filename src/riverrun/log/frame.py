@@ -217,7 +217,8 @@ def scan_index(data: memoryview, pace: Callable[[], None] | None = None) -> np.n
 
     `pace` is called between small steps, so that a thread in the background does not keep others waiting.
     """
-    places, at, last = [], 0, len(data) - HEADER_BYTES
+    places: list[int] = []
+    at, last = 0, len(data) - HEADER_BYTES
     while at <= last:
         if pace and len(places) % _STEP == 0:
             pace()
