@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("riverrun.log")
 
 _PAUSE = 0.00005  # long enough for another thread to get the interpreter
-_BETWEEN = 1.0  # seconds between two looks at retention
 _POLL = 0.005
 
 
@@ -46,8 +45,8 @@ class Upkeep:
         self._changing = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wanted = False
+        self._rolled = False
         self._stopped = False
-        self._retained = 0.0
         self._fd = -1
 
     @contextmanager
@@ -75,10 +74,14 @@ class Upkeep:
         finally:
             os.close(fd)
 
-    def start(self) -> None:
-        """Do what there is to do in the background. Returns at once; at most one thread at a time."""
+    def start(self, rolled: bool = True) -> None:
+        """Do what there is to do in the background. Returns at once; at most one thread at a time.
+
+        After a roll that is everything; otherwise only sealing, which nobody can notice.
+        """
         with self._changing:
             self._wanted = True
+            self._rolled = self._rolled or rolled
             if self._thread is None and not self._stopped:
                 self._thread = threading.Thread(target=self._run, name="riverrun-upkeep", daemon=True)
                 self._thread.start()
@@ -88,7 +91,7 @@ class Upkeep:
         topic = self._opened()
         unsealed = list_segments(topic.directory)[:-1]
         if not all(os.path.exists(f"{topic.directory}/{first:020d}.index") for first in unsealed):
-            self.start()
+            self.start(rolled=False)
 
     def wait(self) -> None:
         """Return when the background has nothing more to do."""
@@ -114,12 +117,12 @@ class Upkeep:
                 if self._stopped or not self._wanted:
                     self._thread = None
                     return
-                self._wanted = False
+                self._wanted, rolled, self._rolled = False, self._rolled, False
             topic = self._topic()
             if topic is None:
                 return
             try:
-                self._do(topic)
+                self._do(topic, rolled)
             except (_Stopped, Closed):
                 pass
             except Exception as error:
@@ -127,7 +130,7 @@ class Upkeep:
                 log.warning("topic %s: upkeep was given up: %s", topic.name, error)
             del topic
 
-    def _do(self, topic: EmbeddedTopic) -> None:
+    def _do(self, topic: EmbeddedTopic, rolled: bool) -> None:
         try:
             fd = self._lock_file(topic)
         except OSError:
@@ -136,12 +139,11 @@ class Upkeep:
             if not try_lock(fd):
                 return  # somebody else is at it
             with self._holding(topic, fd):
-                if topic.spec.compact:
+                if rolled and topic.spec.compact:
                     compact_if_dirty(topic, self._pace)
-                seal(topic, self._pace)
-                if time.monotonic() - self._retained > _BETWEEN:
+                if rolled:
                     retain(topic, self._pace)
-                    self._retained = time.monotonic()
+                seal(topic, self._pace)
         finally:
             os.close(fd)
 
