@@ -33,7 +33,9 @@ def open_topic(tmp_path: Path) -> Iterator[Callable[..., EmbeddedTopic]]:
     opened: list[EmbeddedTopic] = []
     coordination = Coordination(f"{tmp_path}/coordination.db", create=True)
 
-    def make(name: str = "t", schema: str = SCHEMA, settings: Settings | None = None, **options: object) -> EmbeddedTopic:
+    def make(
+        name: str = "t", schema: str = SCHEMA, settings: Settings | None = None, **options: object
+    ) -> EmbeddedTopic:
         options = {"key": "k", "time": "at", "fsync": "os", **options} if schema == SCHEMA else options
         catalogue = Catalogue(f"{tmp_path}/topics", settings or Settings(), coordination)
         topic = catalogue.open(TopicSpec(name, schema, **options))  # type: ignore[arg-type]

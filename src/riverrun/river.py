@@ -10,7 +10,8 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
-from typing import Any, Self
+import weakref
+from typing import TYPE_CHECKING, Any, Self
 
 from riverrun.durations import Duration, seconds
 from riverrun.errors import Closed, Corrupt, Invalid, NewerFormat, NotFound, Unavailable
@@ -22,17 +23,44 @@ from riverrun.log.spec import UNSET, TopicSpec
 from riverrun.log.topic import Start, Topic
 from riverrun.settings import Settings, places
 
+if TYPE_CHECKING:
+    from riverrun.flow import Flow
+    from riverrun.spark.query import Run
+    from riverrun.views import Store, View
+
 _FORMAT = 1
 DEFAULT = "./river"
+_INSTALL = "Install it: pip install 'riverrun[spark]'"
 
 
 class River:
-    """Opens topics and closes everything it opened. An absent or empty directory becomes a new river."""
+    """Opens topics and views and closes everything it opened. An absent or empty directory becomes a new river.
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, *, settings: Settings | None = None) -> None:
+    `views` is where views are kept: a SQLite file in the directory, or postgresql://…. `checkpoints` is the directory
+    of flows' state. `master` is Spark's, by default this machine.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        log: str | None = None,
+        views: str | None = None,
+        checkpoints: str | None = None,
+        master: str | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        where = places()
+        if log or where.get("log"):
+            raise Unavailable(f"the log {log or where['log']!r} cannot be used yet", hint="Give a directory")
         self.settings = settings or Settings.load()
-        self.path = os.path.abspath(path or places().get("river", DEFAULT))
+        self.path = os.path.abspath(path or where.get("river", DEFAULT))
+        self.views_address = views or where.get("views") or f"{self.path}/views.db"
+        self.checkpoints = checkpoints or where.get("checkpoints") or f"{self.path}/flows"
+        self.master = master or where.get("master")
+        self._store: Store | None = None
         self._topics: dict[str, Topic] = {}
+        self._runs: weakref.WeakSet[Run] = weakref.WeakSet()
         self._closed = False
         self._coordination = _open_directory(self.path)
         self._catalogue = Catalogue(f"{self.path}/topics", self.settings, self._coordination)
@@ -41,7 +69,8 @@ class River:
     def from_config(cls, file: str | os.PathLike[str] = "riverrun.toml") -> Self:
         """A river as a settings file says; RIVERRUN_* of the environment wins."""
         where = places(file)
-        return cls(where.get("river"), settings=Settings.load(file))
+        parts = {name: where.get(name) for name in ("log", "views", "checkpoints", "master")}
+        return cls(where.get("river"), **parts, settings=Settings.load(file))
 
     def __repr__(self) -> str:
         return f"River({self.path!r})"
@@ -56,8 +85,12 @@ class River:
         """Close every topic that was opened here; a second close does nothing."""
         if not self._closed:
             self._closed = True
+            for run in list(self._runs):
+                run.stop()
             for topic in self._topics.values():
                 topic.close()
+            if self._store is not None:
+                self._store.close()
             self._coordination.close()
 
     def topic(
@@ -134,10 +167,38 @@ class River:
         self._check_open()
         return Groups(self._coordination, lambda name: self._open(TopicSpec(name)))
 
+    def run(self, flow: Flow, start: Start = None, suffix: str = "") -> Run:
+        """Run a flow in the background, from where it stopped. Its views exist when this returns.
+
+        `start` ("earliest", a time, a position) and `suffix` replay it into other outputs, beside the running one.
+        """
+        self._check_open()
+        try:
+            from riverrun.spark.query import Run
+        except ImportError as error:
+            raise _not_installed(error) from None
+        run = Run(self, flow, start=start, suffix=suffix)
+        self._runs.add(run)
+        return run
+
+    def view(self, name: str) -> View:
+        """A view, to read."""
+        store = self.store
+        from riverrun.views import View
+
+        return View(store, name)
+
     @property
-    def views_address(self) -> str:
-        """Where the views of this river are kept."""
-        return f"{self.path}/views.db"
+    def store(self) -> Store:
+        """Where the views are kept."""
+        self._check_open()
+        if self._store is None:
+            try:
+                from riverrun.views.stores import open_store
+            except ImportError as error:
+                raise _not_installed(error) from None
+            self._store = open_store(self.views_address)
+        return self._store
 
     def lag(self, group: str) -> dict[str, Any]:
         """How far a group is behind, in rows and in seconds, by topic and partition."""
@@ -158,6 +219,10 @@ class River:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed(f"{self!r} is closed")
+
+
+def _not_installed(error: ImportError) -> Unavailable:
+    return Unavailable(f"a package that flows and views need is not installed ({error})", hint=_INSTALL)
 
 
 def _open_directory(path: str) -> Coordination:

@@ -100,9 +100,7 @@ class Settings:
         return [(f.name, f.metadata["shown"], f.metadata["help"]) for f in fields(cls)]
 
 
-def places(
-    file: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None
-) -> dict[str, str]:
+def places(file: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Where the parts of a river live, as the file and the environment say."""
     values = {**(_from_file(file) if file else {}), **_from_environment(os.environ if environ is None else environ)}
     return {name: str(value) for name, value in values.items() if name in PLACES}

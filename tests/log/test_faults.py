@@ -15,7 +15,18 @@ from pathlib import Path
 import pytest
 
 from riverrun import failpoints
-from riverrun.errors import Busy, Corrupt, DiskFull, Fenced, Invalid, NewerFormat, NotFound, OutOfRange, Transient, Unavailable
+from riverrun.errors import (
+    Busy,
+    Corrupt,
+    DiskFull,
+    Fenced,
+    Invalid,
+    NewerFormat,
+    NotFound,
+    OutOfRange,
+    Transient,
+    Unavailable,
+)
 from riverrun.log import frame as frames
 from riverrun.river import River
 from riverrun.settings import Settings
@@ -275,7 +286,9 @@ def test_lost_coordination_database_is_refused(tmp_path):
         River(tmp_path / "river")
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "a\0b", "x" * 201, "naïve", "a b", "a\n", "-\u202e", "C:\\x"])
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../x", "a/b", "a\0b", "x" * 201, "naïve", "a b", "a\n", "-\u202e", "C:\\x"]
+)
 def test_hostile_topic_names(name, tmp_path):
     with River(tmp_path / "river") as river:
         with pytest.raises(Invalid, match="not a name for a topic"):

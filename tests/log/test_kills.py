@@ -23,9 +23,11 @@ def whole_batches(topic) -> Counter[int]:
     return Counter({number: len(found) / 8 for number, found in keys.items()})
 
 
-@pytest.mark.parametrize("place", [f"{p}:{n}" for p in APPEND for n in (1, 4)] + [f"{p}:{n}" for p in ROLL for n in (1, 3)] + SYNC)
+@pytest.mark.parametrize(
+    "place", [f"{p}:{n}" for p in APPEND for n in (1, 4)] + [f"{p}:{n}" for p in ROLL for n in (1, 3)] + SYNC
+)
 def test_killed_writer_leaves_whole_batches(place, program, open_topic, tmp_path):
-    fsync = "batch" if place.startswith("sync") or place.startswith("append.published") else "os"
+    fsync = "batch" if place.startswith(("sync", "append.published")) else "os"
     writer = program("append.py", tmp_path, 0, 12, fsync, 4096, failpoints=f"{place}=kill")
     out, err = writer.communicate()
     assert writer.returncode == -signal.SIGKILL, err
@@ -37,7 +39,9 @@ def test_killed_writer_leaves_whole_batches(place, program, open_topic, tmp_path
     assert acknowledged <= set(found)
     assert set(found) <= acknowledged | {len(acknowledged)}
 
-    again = program("append.py", tmp_path, 0, 12, fsync, 4096)  # the retry of somebody who never saw the acknowledgement
+    again = program(
+        "append.py", tmp_path, 0, 12, fsync, 4096
+    )  # the retry of somebody who never saw the acknowledgement
     out, err = again.communicate()
     assert again.returncode == 0, err
     assert whole_batches(topic) == Counter(dict.fromkeys(range(12), 1))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.ipc as ipc
+from pyarrow import ipc
 
 from riverrun.log import frame as frames
 from riverrun.log.frame import DELETED, LZ4, OFFSETS, RECEIVED, TIME, Frame
@@ -38,9 +38,7 @@ def body_schema(schema: pa.Schema, flags: int) -> pa.Schema:
     return pa.schema([*(field.with_nullable(True) for field in schema), *extra])
 
 
-def encode_batch(
-    batch: pa.RecordBatch, spec: TopicSpec, version: int, next_partition: int
-) -> list[Frame]:
+def encode_batch(batch: pa.RecordBatch, spec: TopicSpec, version: int, next_partition: int) -> list[Frame]:
     """Frames of a checked batch, by partition. Without a key the whole batch goes to `next_partition`."""
     assert isinstance(spec.partitions, int)
     out: list[Frame] = []

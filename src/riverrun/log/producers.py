@@ -11,6 +11,7 @@ from riverrun.errors import Fenced, Invalid
 from riverrun.log.frame import NO_PRODUCER, NO_SEQUENCE, Header
 from riverrun.log.segment import Producer, Recent, Snapshot
 
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """Who appends: a producer with a rising sequence, and a fence that older ones fail against."""
@@ -42,7 +43,8 @@ class Producers:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.known = {
-            name: Producer(known.fence, known.received, list(known.recent)) for name, known in snapshot.producers.items()
+            name: Producer(known.fence, known.received, list(known.recent))
+            for name, known in snapshot.producers.items()
         }
         self.offsets = list(snapshot.offsets)
         self.appends = snapshot.appends

@@ -29,7 +29,9 @@ def recover(directory: str, partitions: int) -> Ends:
     """The end of the last whole commit. A torn tail is cut off with one warning; damage in the middle is refused."""
     segments = list_segments(directory)
     if not segments:
-        raise Corrupt(f"{directory} has no journal", hint="Restore the topic's directory from a copy, or drop the topic")
+        raise Corrupt(
+            f"{directory} has no journal", hint="Restore the topic's directory from a copy, or drop the topic"
+        )
     while len(segments) > 1 and _is_unborn(segment_path(directory, segments[-1])):
         # The roll was interrupted before its first frame was on disk; what it held was never acknowledged as durable.
         log.warning("%s: removed a segment that was never finished", segment_path(directory, segments[-1]))
@@ -112,7 +114,7 @@ def _last_whole_commit(data: memoryview, path: str, first_commit: int, partition
         offsets=snapshot.offsets,
     )
     offsets, begin, at = list(good.offsets), good.end, good.end
-    for at, header in frames.scan(data, good.end):  # noqa: B020
+    for at, header in frames.scan(data, good.end):
         if not frames.body_is_good(data, at, header):
             break
         if header.part == 0:
@@ -148,5 +150,6 @@ def _good_frame_behind(data: memoryview, at: int, unfinished: int | None) -> boo
 
 def _damaged(path: str, at: int) -> Corrupt:
     return Corrupt(
-        f"{path} is damaged at byte {at}, and good rows follow", hint="Restore the file from a copy; nothing was changed"
+        f"{path} is damaged at byte {at}, and good rows follow",
+        hint="Restore the file from a copy; nothing was changed",
     )

@@ -57,15 +57,15 @@ class TopicSpec:
     name: str
     schema: str | Unset = UNSET
     key: Any = UNSET
-    time: str | None | Unset = UNSET
-    producers: str | None | Unset = UNSET
+    time: str | Unset | None = UNSET
+    producers: str | Unset | None = UNSET
     partitions: int | Unset = UNSET
-    retention: Duration | None | Unset = UNSET
-    retention_bytes: int | str | None | Unset = UNSET
+    retention: Duration | Unset | None = UNSET
+    retention_bytes: int | str | Unset | None = UNSET
     compact: bool | Unset = UNSET
     fsync: Duration | Unset = UNSET
-    compression: str | None | Unset = UNSET
-    archive: str | None | Unset = UNSET
+    compression: str | Unset | None = UNSET
+    archive: str | Unset | None = UNSET
 
     def __post_init__(self) -> None:
         check_name(self.name)

@@ -59,7 +59,9 @@ class Summary:
 class Topic(ABC):
     """An append-only, partitioned stream of typed rows."""
 
-    def __init__(self, spec: TopicSpec, schemas: dict[int, str], settings: Settings, coordination: Coordination) -> None:
+    def __init__(
+        self, spec: TopicSpec, schemas: dict[int, str], settings: Settings, coordination: Coordination
+    ) -> None:
         self.spec = spec
         self.name = spec.name
         self.settings = settings
@@ -227,9 +229,7 @@ class Topic(ABC):
                     raise
                 # Retention moved on while it was read. Who asks for all there is gets what there is now.
 
-    def producer(
-        self, on_full: str = "block", linger: Duration = "5 ms", name: str | None = None
-    ) -> Producer:
+    def producer(self, on_full: str = "block", linger: Duration = "5 ms", name: str | None = None) -> Producer:
         """A buffered sender for single rows; see `riverrun.log.producer`."""
         from riverrun.log.producer import Producer
 
@@ -305,8 +305,8 @@ class Topic(ABC):
             low, high = first[partition], last[partition]
             if offset < low:
                 raise OutOfRange(
-                    f"topic {self.name}, partition {partition}: offset {offset} is no longer kept; {low} to {high} are there",
-                    hint=f"Start at {low} if the missing rows do not matter (riverrun group reset, or start='earliest')",
+                    f"topic {self.name}, partition {partition}: offset {offset} is no longer kept, only {low} to {high}",
+                    hint=f"Start at {low} if the missing rows do not matter (riverrun group reset)",
                 )
             if offset > high:
                 raise OutOfRange(

@@ -98,5 +98,3 @@ def to_arrow(rows: pl.DataFrame, schema: pa.Schema) -> pa.RecordBatch:
 def carried(schema: pa.Schema) -> pa.Schema:
     """Value columns with the carried ones behind."""
     return pa.schema([*schema, *CARRIED])
-
-

@@ -104,7 +104,9 @@ class Composition:
         for name, wanted in node.schema.columns:
             if wanted is not None and below.schema[name] != wanted:
                 made = self._made[name.lower()]
-                self._made[name.lower()] = sqlglot.parse_one(f"CAST({made.sql(dialect=DIALECT)} AS {wanted})", dialect=DIALECT)
+                self._made[name.lower()] = sqlglot.parse_one(
+                    f"CAST({made.sql(dialect=DIALECT)} AS {wanted})", dialect=DIALECT
+                )
                 self._plain[name.lower()] = None
 
     def _substituted(self, source: Expression) -> exp.Expression:

@@ -33,6 +33,7 @@ class Control(msgspec.Struct):
 
     def clock(self, operator: Operator) -> Clock:
         """The node's own clock: the smallest of its sources' watermarks, each minus the delay on the way."""
+
         def at(which: int) -> int:
             return combined(delayed(self.watermarks[source][which], lag) for source, lag in operator.lags.items())
 

@@ -342,5 +342,3 @@ def _numbers(topics: Sequence[str]) -> dict[str, int]:
 
 def _polars(kind: pa.DataType) -> pl.DataType:
     return pl.from_arrow(pa.schema([("x", kind)]).empty_table()).schema["x"]  # type: ignore[union-attr]
-
-

@@ -73,7 +73,7 @@ class Planner:
         positions = {
             name: dict((start or {}).get(name) or topic.earliest[name]) for name, topic in self._topics.items()
         }
-        return Plan(0, 0, positions, {source: (MIN_TIME, MIN_TIME) for source in self._sources()}, None)
+        return Plan(0, 0, positions, dict.fromkeys(self._sources(), (MIN_TIME, MIN_TIME)), None)
 
     def next(self, plan: Plan, finish: bool = False) -> Plan | None:
         """The epoch after `plan`, or None when there is nothing to do yet. `finish` ends the input once all is read."""

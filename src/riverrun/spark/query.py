@@ -16,7 +16,7 @@ from riverrun.durations import Duration, seconds
 from riverrun.errors import Closed, Conflict, Fenced, RiverrunError, TimedOut, Unavailable
 from riverrun.flow import Flow
 from riverrun.log.spec import TopicSpec
-from riverrun.log.topic import Topic
+from riverrun.log.topic import Start, Topic
 from riverrun.position import Position
 from riverrun.river import River
 from riverrun.runtime.commit import Committer, topic_spec, view_spec
@@ -25,7 +25,6 @@ from riverrun.runtime.manifest import Manifest
 from riverrun.spark.compile import analyser, streaming_frame
 from riverrun.spark.session import cores, session
 from riverrun.spark.source import Deployment
-from riverrun.views.stores import open_store
 
 log = logging.getLogger("riverrun.spark")
 
@@ -39,7 +38,7 @@ class Run:
         self,
         river: River,
         flow: Flow,
-        start: Mapping[str, Mapping[int, int]] | None = None,
+        start: Start = None,
         suffix: str = "",
         max_rows: int = 500_000,
     ) -> None:
@@ -47,10 +46,10 @@ class Run:
         self.name = flow.name + suffix
         self._river = river
         self._suffix = suffix
-        self._home = f"{river.path}/flows/{self.name}"
+        self._home = f"{river.checkpoints}/{self.name}"
         os.makedirs(f"{self._home}/state", exist_ok=True)
-        self._store = open_store(river.views_address)
-        self._spark = session()
+        self._store = river.store
+        self._spark = session(river.master)
         self._inputs = self._open_inputs()
         last = self._store.last(self.name)
         known = Manifest.decode(last.manifest) if last.manifest else None
@@ -66,7 +65,7 @@ class Run:
             flow=self.name,
             home=self._home,
             views=river.views_address,
-            start=start,
+            start=self._start(start),
             max_rows=max_rows,
             slices=cores(),
         )
@@ -109,7 +108,9 @@ class Run:
         """Where the run is: epoch, positions, lag, the last epoch's times."""
         last = self._committer.last
         behind = {
-            name: sum(max(offset - last.positions.get(name, {}).get(p, 0), 0) for p, offset in topic.latest[name].items())
+            name: sum(
+                max(offset - last.positions.get(name, {}).get(p, 0), 0) for p, offset in topic.latest[name].items()
+            )
             for name, topic in self._inputs.items()
         }
         progress = self._query.lastProgress if self._query is not None else None
@@ -152,6 +153,12 @@ class Run:
             self._store.pause(0.02)
 
     # Starting.
+
+    def _start(self, start: Start) -> Mapping[str, Mapping[int, int]] | None:
+        """Where a new flow begins to read; None: where each topic begins."""
+        if start is None or start == "earliest":
+            return None
+        return {name: dict(topic.offsets(start, topic.earliest)) for name, topic in self._inputs.items()}
 
     def _open_inputs(self) -> dict[str, Topic]:
         opened = {}

@@ -205,7 +205,11 @@ def _admitted(reading: Reading, rows: pa.Table, count: dict[str, int], packer: P
     if quarantined:
         packer.add(0, QUARANTINE, _quarantined(reading, rows.filter(pa.array(skewed))))
         rows = rows.filter(pa.array(~skewed))
-    for name, number in (("read", rows.num_rows + quarantined), ("accepted", rows.num_rows), ("quarantined", quarantined)):
+    for name, number in (
+        ("read", rows.num_rows + quarantined),
+        ("accepted", rows.num_rows),
+        ("quarantined", quarantined),
+    ):
         count[name] = count.get(name, 0) + number
     return rows
 
@@ -256,7 +260,9 @@ def _controls(control: bytes, shards: int) -> pa.RecordBatch:
     whole = msgspec.msgpack.decode(control, type=Control)
     packer = Packer(shards)
     for shard in range(shards):
-        mine = {node: {str(shard): entries[str(shard)]} for node, entries in whole.manifest.items() if str(shard) in entries}
+        mine = {
+            node: {str(shard): entries[str(shard)]} for node, entries in whole.manifest.items() if str(shard) in entries
+        }
         packer.add(shard, CONTROL, msgspec.msgpack.encode(msgspec.structs.replace(whole, manifest=mine)))
     return packer.batch()
 
