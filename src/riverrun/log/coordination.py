@@ -19,6 +19,7 @@ from riverrun.errors import Busy, Closed, Corrupt, DiskFull, NewerFormat, Riverr
 from riverrun.log.wake import Bell
 
 _VERSION = 1
+_PATIENCE = 10  # seconds
 _TABLES = """
 create table topics (name text primary key) without rowid;
 create table groups (
@@ -70,7 +71,7 @@ class Connection:
         self.pid = os.getpid()
         # Used by one thread at a time, but closed by whichever closes the river.
         self.db = sqlite3.connect(
-            path, isolation_level=None, timeout=10, cached_statements=256, check_same_thread=False
+            path, isolation_level=None, timeout=_PATIENCE, cached_statements=256, check_same_thread=False
         )
         self.db.execute("pragma synchronous = normal")
 
@@ -110,7 +111,7 @@ class Coordination:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """A write transaction: all of it or nothing, one at a time."""
-        with self.reading() as db:
+        with self._connection() as db, self._explained():
             db.execute("begin immediate")
             try:
                 yield db
@@ -123,11 +124,8 @@ class Coordination:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """For a single query."""
-        with self._connection() as db:
-            try:
-                yield db
-            except sqlite3.Error as error:
-                raise self._explain(error) from error
+        with self._connection() as db, self._explained():
+            yield db
 
     def close(self) -> None:
         """Let members and workers leave their groups, then close every connection. A second close does nothing."""
@@ -179,12 +177,17 @@ class Coordination:
         yield local.connection.db
 
     def _connect(self) -> Connection:
-        try:
+        with self._explained():
             connection = Connection(self.path)
-        except sqlite3.Error as error:
-            raise self._explain(error) from error
         self._connections.add(connection)
         return connection
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._explain(error) from error
 
     def _prepare(self) -> None:
         with self.reading() as db:
@@ -205,7 +208,7 @@ class Coordination:
     def _explain(self, error: sqlite3.Error) -> RiverrunError:
         text = str(error)
         if "locked" in text or "busy" in text:
-            return Busy(f"{self.path} is in use by another process for over 10 s", hint="Try again")
+            return Busy(f"{self.path} is in use by another process for over {_PATIENCE} s", hint="Is one stopped?")
         if "full" in text:
             return DiskFull(f"{self.path}: no room ({text})", hint="Free some space and try again")
         if "malformed" in text or "not a database" in text:

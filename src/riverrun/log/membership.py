@@ -1,7 +1,7 @@
 """One consumer's place in its group: joining, keeping its lease, taking and giving partitions, committing, leaving.
 
-A small thread renews the lease at a third of it and looks for members that died. It stops renewing when the consumer has
-not polled for `poll_limit`: whoever is stuck loses its partitions.
+A small thread renews the lease at a third of it and looks for members that died. It stops renewing when the consumer
+has not polled for `poll_limit`: whoever is stuck loses its partitions.
 """
 
 from __future__ import annotations
