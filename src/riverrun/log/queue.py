@@ -54,7 +54,7 @@ class Message:
             self._settled = "acknowledged"
 
     def nack(self, reason: str | None = None, delay: Duration | None = None) -> None:
-        """It could not be dealt with: let it come again (after `delay`), or be a dead letter if this was the last try."""
+        """It could not be dealt with: it comes again (after `delay`), or is a dead letter if this was the last try."""
         self._check("given back")
         text = (reason or "given back without a reason")[:_REASON]
         self._queue.give_back(self._delivery, text, 0 if delay is None else micros(delay))
