@@ -87,11 +87,11 @@ class River:
             self._closed = True
             for run in list(self._runs):
                 run.stop()
+            self._coordination.close()  # before topics, so that consumers and workers leave while they are there
             for topic in self._topics.values():
                 topic.close()
             if self._store is not None:
                 self._store.close()
-            self._coordination.close()
 
     def topic(
         self,

@@ -117,6 +117,7 @@ class Journal:
 
     def ends(self) -> Ends:
         """How far readers may look."""
+        self._check_open()
         return self.board.durable() if self.fsync == "batch" else self.board.written()
 
     def version(self) -> int:
@@ -147,6 +148,7 @@ class Journal:
 
     def wake(self) -> None:
         """Tell waiting readers; a store into the mapped board raises no event."""
+        self._check_open()
         os.pwrite(self._wake_fd, b"\0", 0)
 
     @contextmanager
@@ -240,8 +242,7 @@ class Journal:
 
     @contextmanager
     def _section(self) -> Iterator[Ends]:
-        if self._closed:
-            raise Closed(f"topic {self.topic} is closed")
+        self._check_open()
         board = self.board
         with self._threads, Locked(self._lock_fd, board, self._settings.lock_timeout, self.topic):
             if board.holder:  # it died in here
@@ -259,6 +260,10 @@ class Journal:
                     raise self._explain(error) from error
                 raise
             board.holder = 0
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed(f"topic {self.topic} is closed")
 
     def _refuse_if_failed(self) -> None:
         if self.board.failed:
