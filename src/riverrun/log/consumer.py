@@ -173,9 +173,14 @@ class Consumer:
             self._bell.close()
 
     def _take(self) -> pa.RecordBatch | None:
-        for name in list(self._feeds):
-            feed = self._feeds[name]
-            batch = feed.take()
+        for name, feed in list(self._feeds.items()):
+            try:
+                batch = feed.take()
+            except Closed:
+                self._find()  # was it dropped?
+                if self._topics.get(name) is feed.topic:
+                    raise
+                return self._take()
             if batch is not None:
                 self._feeds[name] = self._feeds.pop(name)
                 self.topic = name
