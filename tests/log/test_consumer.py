@@ -50,7 +50,17 @@ def test_a_loop_yields_every_row_with_its_hidden_columns_in_order(topic):
         batches = list(consumer)
     assert sorted(numbers(batches)) == list(range(100))
     assert all(isinstance(batch, pa.RecordBatch) for batch in batches)
-    assert batches[0].schema.names == ["k", "n", "at", "_partition", "_offset", "_time", "_received", "_key", "_deleted"]
+    assert batches[0].schema.names == [
+        "k",
+        "n",
+        "at",
+        "_partition",
+        "_offset",
+        "_time",
+        "_received",
+        "_key",
+        "_deleted",
+    ]
     seen = pa.Table.from_batches(batches)
     for partition in range(topic.partitions):
         offsets = seen.filter(pa.compute.field("_partition") == partition).column("_offset").to_pylist()
@@ -197,7 +207,9 @@ def test_what_was_held_back_too_long_is_given_away_and_its_commit_refused(tmp_pa
                 assert first.poll(1) is None
                 again = drain(second)
                 assert len(again) == 1, "one of the two partitions changed hands, without a commit"
-                with pytest.raises(Fenced, match=f"belongs to member .* .process {os.getpid()}.; nothing was committed"):
+                with pytest.raises(
+                    Fenced, match=f"belongs to member .* .process {os.getpid()}.; nothing was committed"
+                ):
                     first.commit()
                 first.commit()  # the other partition
                 second.commit()

@@ -144,7 +144,7 @@ def test_members_in_many_processes_share_the_rows(river, topic, program):
     seen = []
     for member in members:
         member.kill()
-        out = member.communicate()[0].splitlines()
+        out = member.stdout.read().splitlines()
         assert not [text for text in out if text.startswith("fenced")]
         seen += [numbers(text) for text in out if text[0].isdigit()]
     assert all(seen)

@@ -121,6 +121,7 @@ class Queue:
             self.topic.attach(bell)
             while not self._closed.is_set():
                 bell.clear()
+                self._look_after_the_dead()
                 outlook = self.deliveries.outlook()
                 if outlook.ready:
                     message = self._take()
@@ -159,10 +160,7 @@ class Queue:
             pass  # then the leases run out
 
     def _take(self) -> Message | None:
-        if self._now() >= self._upkeep_at:
-            self._upkeep_at = self._now() + _UPKEEP
-            self.deliveries.reclaim()
-            self._dead.bury()
+        self._look_after_the_dead()
         while True:
             with self._lock:
                 found = self.deliveries.claim(self._name(), self._ahead)
@@ -177,6 +175,14 @@ class Queue:
                             return message
             if isinstance(found, Dying):
                 self._dead.bury()
+
+    def _look_after_the_dead(self) -> None:
+        """Now and then: take messages from workers that died, and finish what they began."""
+        now = self._now()
+        if now >= self._upkeep_at:
+            self._upkeep_at = now + _UPKEEP
+            self.deliveries.reclaim()
+            self._dead.bury()
 
     def _message(self, delivery: Delivery) -> Message | None:
         partition, offset, attempt, _ = delivery
