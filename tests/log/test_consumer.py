@@ -338,6 +338,13 @@ def test_a_closed_consumer_says_so(topic):
         consumer.commit()
 
 
+def test_closed_by_another_thread_it_stops_waiting_and_does_not_join_again(river, topic):
+    consumer = topic.consumer("g")
+    threading.Timer(0.2, consumer.close).start()
+    assert list(consumer) == []
+    assert river.groups.list()[0]["members"] == 0
+
+
 def test_closing_leaves_the_group_at_once(river, topic):
     with topic.consumer("g"):
         assert river.groups.list()[0]["members"] == 1

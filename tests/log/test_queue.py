@@ -1,4 +1,4 @@
-"""Queues: every message is dealt with, by one worker at a time; what fails comes again, and in the end is a dead letter."""
+"""Queues: every message is dealt with, by one worker at a time; what fails comes again, or ends as a dead letter."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ def test_a_message_that_retention_removed_is_reported_once(tmp_path, monkeypatch
                 with pytest.raises(OutOfRange, match="t@0:0 was to be delivered again, but retention removed it"):
                     fresh.receive(0)
                 assert fresh.receive(0) is None
-        with pytest.raises(OutOfRange, match="t@0:1 failed 1 times .bad., and retention removed it"):
+        with pytest.raises(OutOfRange, match=r"t@0:1 failed 1 times .bad., and retention removed it"):
             two.nack("bad")
         assert left_over(river, "q") == left_over(river, "r") == 0
 

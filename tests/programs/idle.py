@@ -1,4 +1,4 @@
-"""idle.py RIVER SECONDS: wait as a consumer and as a worker of a queue; print the share of a processor used meanwhile."""
+"""idle.py RIVER SECONDS: wait as a consumer and as a worker of a queue; print the share of a processor used."""
 
 import resource
 import sys

@@ -77,11 +77,15 @@ class Consumer:
         self._topics = topics()
         starts = _first_offsets(start, self._topics)
         self._bell = self._listen()
-        self._membership = Membership(coordination, group, self._settings)
+        self._membership = Membership(coordination, group, self._settings, self._bell)
         self._refresh_at = coordination.now() + self._membership.interval
         # The thread keeps the membership, not the consumer: one that is forgotten leaves the group.
         weakref.finalize(self, self._membership.stopped.set).atexit = False
-        self._membership.join({name: topic.partitions for name, topic in self._topics.items()}, starts)
+        try:
+            self._membership.join({name: topic.partitions for name, topic in self._topics.items()}, starts)
+        except BaseException:
+            self._bell.close()
+            raise
         self._sync()
 
     def __repr__(self) -> str:
@@ -121,7 +125,7 @@ class Consumer:
         deadline = None if timeout is None else now() + micros(timeout)
         self._membership.polling = True
         try:
-            while True:
+            while not self._closed:
                 self._bell.clear()
                 self._attend()
                 batch = self._take()
@@ -136,9 +140,13 @@ class Consumer:
         except KeyboardInterrupt:
             self.close()
             raise
+        except Closed:
+            if not self._closed:
+                raise
         finally:
             self._membership.polled = now()
             self._membership.polling = False
+        return None  # another thread closed it
 
     def commit(self, position: Mapping[str, Mapping[int, int]] | None = None) -> None:
         """Record that everything yielded so far (or everything before `position`) is dealt with.
@@ -170,7 +178,7 @@ class Consumer:
         if not self._closed and self._pid == os.getpid():
             self._closed = True
             self._membership.leave()
-            self._bell.close()
+            self._bell.ring()  # in case another thread polls
 
     def _take(self) -> pa.RecordBatch | None:
         for name, feed in list(self._feeds.items()):
@@ -202,6 +210,7 @@ class Consumer:
         if topics != self._topics:
             self._topics = topics
             bell, self._bell = self._bell, self._listen()
+            self._membership.bell = self._bell
             bell.close()
             self._sync()
 

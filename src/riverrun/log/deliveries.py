@@ -211,13 +211,12 @@ class Deliveries:
         with self._coordination.reading() as db:
             found = db.execute("select partition, next from cursors where grp = ? and topic = ?", self._place)
             fresh = any(offset != latest[p] for p, offset in found)
-            count, due, dying = db.execute(
-                "select count(*), min(case when dead is null then expires end), count(dead) from messages"
+            count, due = db.execute(
+                "select count(*), min(case when dead is null then expires end) from messages"
                 " where grp = ? and topic = ?",
                 self._place,
             ).fetchone()
-        ready = fresh or dying > 0 or (due is not None and due <= self._coordination.now())
-        return Outlook(ready, due, count > 0)
+        return Outlook(fresh or (due is not None and due <= self._coordination.now()), due, count > 0)
 
     def _condemn(self, db: Connection, partition: int, offset: int, attempt: int, reason: str) -> Dying:
         """Number the message for its way to the dead letters, where numbers have to rise."""

@@ -17,12 +17,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from sqlite3 import Connection
 
-from riverrun.errors import Conflict, Fenced, RiverrunError, Transient
+from riverrun.errors import Closed, Conflict, Fenced, RiverrunError, Transient
 from riverrun.failpoints import failpoint
 from riverrun.log import process
 from riverrun.log.assignment import Slot
 from riverrun.log.coordination import Coordination
 from riverrun.log.rebalance import live_members, raise_generation, rebalance
+from riverrun.log.wake import Bell
 from riverrun.settings import Settings
 
 
@@ -37,11 +38,12 @@ class Grant:
 
 
 class Membership:
-    """A member of a group. Its thread ends, and it leaves, when `stopped` is set."""
+    """A member of a group. Its thread ends, and it leaves, when `stopped` is set. The bell is its consumer's."""
 
-    def __init__(self, coordination: Coordination, group: str, settings: Settings) -> None:
+    def __init__(self, coordination: Coordination, group: str, settings: Settings, bell: Bell) -> None:
         self.coordination = coordination
         self.group = group
+        self.bell = bell
         self.name = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.generation = -1
         self.polling = False
@@ -85,6 +87,8 @@ class Membership:
         with self.coordination.transaction() as db:
             found = db.execute("select topics from members where grp = ? and member = ?", (self.group, self.name))
             known = found.fetchone()
+            if self.stopped.is_set():
+                raise Closed(f"the consumer of group {self.group} is closed")
             if known is None or json.loads(known[0]) != topics:
                 self._enter(db, topics)
                 rang = True
@@ -190,6 +194,7 @@ class Membership:
             except RiverrunError:
                 break  # the database is gone or damaged; the consumer's next poll says so
         _members.discard(self)
+        self.bell.close()
         try:
             self._depart()
         except RiverrunError:
