@@ -1,0 +1,130 @@
+"""Producers: a repeated sequence has no effect, an older fence is refused, a name can be taken over."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from contracts.conftest import Log
+
+from riverrun.errors import Fenced, Invalid
+from riverrun.log.frame import NO_SEQUENCE
+
+AT = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def row(n: int, user: str = "ada") -> dict[str, Any]:
+    return {"user": user, "n": n, "at": AT}
+
+
+def test_a_repeat_has_no_effect_and_gives_the_first_position(log: Log) -> None:
+    topic = log.topic(key="user", partitions=2)
+    first = topic.append([row(1), row(2, "bob")], producer="app", sequence=7)
+    topic.append([row(3)])
+    assert topic.append([row(1), row(2, "bob")], producer="app", sequence=7) == first
+    assert sorted(topic.read().column("n").to_pylist()) == [1, 2, 3]
+
+
+def test_sequences_may_have_gaps_and_an_older_one_is_a_repeat(log: Log) -> None:
+    topic = log.topic(partitions=1)
+    topic.append([row(1)], producer="app", sequence=0)
+    topic.append([row(2)], producer="app", sequence=10)
+    topic.append([row(3)], producer="app", sequence=5)
+    assert topic.read().column("n").to_pylist() == [1, 2]
+
+
+def test_a_repeat_is_known_after_reopening(log: Log) -> None:
+    first = log.topic().append([row(1)], producer="app", sequence=3)
+    again = log.reopened()
+    assert again.append([row(1)], producer="app", sequence=3) == first
+    assert again.read().num_rows == 1
+
+
+def test_producers_are_told_apart(log: Log) -> None:
+    topic = log.topic()
+    for name in ("a", "b", "ü"):
+        topic.append([row(1)], producer=name, sequence=1)
+    assert topic.read().num_rows == 3
+
+
+def test_a_producer_without_sequences_repeats_itself(log: Log) -> None:
+    topic = log.topic()
+    topic.append([row(1)], producer="app")
+    topic.append([row(1)], producer="app")
+    assert topic.read().num_rows == 2
+
+
+def test_an_older_fence_is_refused(log: Log) -> None:
+    topic = log.topic()
+    topic.append([row(1)], producer="run", sequence=1, fence=4)
+    topic.append([row(2)], producer="run", sequence=2, fence=5)
+    with pytest.raises(Fenced, match=r"'run' with fence 4 was superseded by fence 5"):
+        topic.append([row(3)], producer="run", sequence=3, fence=4)
+    with pytest.raises(Fenced):
+        topic.append([row(3)], producer="run", sequence=3)
+    assert topic.read().num_rows == 2
+
+
+def test_a_fence_can_be_raised_without_rows(log: Log) -> None:
+    topic = log.topic()
+    topic.append([row(1)], producer="run", sequence=1, fence=1)
+    before = topic.latest
+    topic.raise_fence("run", 2)
+    assert topic.latest == before
+    with pytest.raises(Fenced):
+        log.reopened().append([row(2)], producer="run", sequence=2, fence=1)
+    topic.append([row(2)], producer="run", sequence=2, fence=2)
+
+
+def test_a_fence_of_one_producer_does_not_concern_another(log: Log) -> None:
+    topic = log.topic()
+    topic.raise_fence("a", 9)
+    topic.append([row(1)], producer="b", sequence=1, fence=1)
+    topic.append([row(2)])
+    assert topic.read().num_rows == 2
+
+
+def test_taking_over_a_name(log: Log) -> None:
+    topic = log.topic()
+    first = topic.take_over("app")
+    assert first.sequence == NO_SEQUENCE
+    topic.append([row(1)], producer="app", sequence=41, fence=first.fence)
+    second = log.reopened().take_over("app")
+    assert (second.name, second.sequence) == ("app", 41)
+    assert second.fence > first.fence
+    with pytest.raises(Fenced):
+        topic.append([row(2)], producer="app", sequence=42, fence=first.fence)
+    topic.append([row(2)], producer="app", sequence=42, fence=second.fence)
+    assert topic.read().num_rows == 2
+
+
+def test_the_last_sequence_of_a_producer(log: Log) -> None:
+    topic = log.topic()
+    assert topic.last_sequence("app") is None
+    topic.append([row(1)], producer="app", sequence=0)
+    assert topic.last_sequence("app") == 0
+    topic.append([row(1)], producer="app", sequence=17)
+    topic.append([row(1)], producer="app")
+    assert log.reopened().last_sequence("app") == 17
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"sequence": 1},
+        {"fence": 1},
+        {"producer": "", "sequence": 1},
+        {"producer": "a", "sequence": -1},
+        {"producer": "a", "sequence": True},
+        {"producer": "a", "sequence": 1.0},
+        {"producer": "a", "sequence": 1 << 62},
+        {"producer": "a", "fence": "1"},
+        {"producer": 5, "sequence": 1},
+    ],
+)
+def test_arguments_that_make_no_sense(log: Log, arguments: dict[str, Any]) -> None:
+    topic = log.topic()
+    with pytest.raises(Invalid):
+        topic.append([row(1)], **arguments)
+    assert topic.latest == topic.earliest

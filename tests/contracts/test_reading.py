@@ -1,0 +1,296 @@
+"""Reading: by position, by time, by column; tombstones and promises; what is known without reading; waiting."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from contracts.conftest import Log
+
+from riverrun.durations import to_micros
+from riverrun.errors import Conflict, Invalid, NotFound, OutOfRange
+from riverrun.log.codec import HIDDEN
+from riverrun.log.topic import Topic
+from riverrun.position import Position
+
+AT = datetime(2024, 1, 1, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def row(n: int, user: str = "ada", at: datetime | None = None) -> dict[str, Any]:
+    return {"user": user, "n": n, "at": at or AT + n * MINUTE}
+
+
+def numbers(table: pa.Table) -> list[int]:
+    return table.column("n").to_pylist()
+
+
+@pytest.fixture
+def ten(log: Log) -> Topic:
+    """Rows 0 to 9 in one partition, a minute apart, in four batches."""
+    topic = log.topic(key="user", time="at", partitions=1)
+    for batch in ([0], [1, 2, 3], [4, 5, 6, 7, 8], [9]):
+        topic.append([row(n) for n in batch])
+    return topic
+
+
+@pytest.mark.parametrize("start", range(11))
+def test_from_and_to_every_offset(ten: Topic, start: int) -> None:
+    for end in range(start, 11):
+        assert numbers(ten.read(Position({"t": {0: start}}), Position({"t": {0: end}}))) == list(range(start, end))
+
+
+def test_positions_may_be_texts_and_mappings(ten: Topic) -> None:
+    assert numbers(ten.read("t@0:8")) == numbers(ten.read({"t": {0: 8}})) == [8, 9]
+    assert ten.read("latest").num_rows == 0
+    assert numbers(ten.read("earliest", "t@0:2")) == [0, 1]
+
+
+def test_a_partition_that_a_position_leaves_out_is_read_from_its_beginning(log: Log) -> None:
+    topic = log.topic(key="user", partitions=4)
+    topic.append([row(n, f"u{n}") for n in range(40)])
+    assert topic.read("t@2:0").num_rows == 40
+
+
+def test_a_position_behind_the_one_before_reads_nothing(ten: Topic) -> None:
+    assert ten.read("t@0:5", "t@0:3").num_rows == 0
+
+
+def test_beyond_the_end_is_an_error_with_the_range(ten: Topic) -> None:
+    with pytest.raises(OutOfRange, match=r"topic t, partition 0: offset 11 is beyond the end, which is 10"):
+        ten.read("t@0:11")
+
+
+def test_other_positions_are_refused(ten: Topic) -> None:
+    with pytest.raises(Invalid, match="says nothing about topic t"):
+        ten.read("other@0:1")
+    with pytest.raises(Invalid, match="not a position"):
+        ten.read("sometime")
+    with pytest.raises(Invalid, match="not a position or a time"):
+        ten.read(5)  # type: ignore[arg-type]
+
+
+def test_hidden_columns(ten: Topic) -> None:
+    before = datetime.now(UTC)
+    ten.append(row(10))
+    table = ten.read("t@0:9")
+    assert table.column_names == ["user", "n", "at", *HIDDEN]
+    assert [table.schema.field(name).type for name in HIDDEN] == list(HIDDEN.values())
+    (_, last) = table.to_pylist()
+    assert (last["_partition"], last["_offset"], last["_key"], last["_deleted"]) == (0, 10, "ada", False)
+    assert last["_time"] == last["at"]
+    assert before - MINUTE < last["_received"] < datetime.now(UTC) + MINUTE
+
+
+def test_without_a_time_column_the_receive_time_is_the_time(log: Log) -> None:
+    topic = log.topic(schema="n bigint")
+    topic.append({"n": 1})
+    topic.append({"n": 2, "_time": AT})
+    by_number = {r["n"]: r for r in topic.read().to_pylist()}
+    assert by_number[1]["_time"] == by_number[1]["_received"]
+    assert by_number[2]["_time"] == AT
+    with pytest.raises(Invalid, match="_time"):
+        log.topic("timed", time="at").append({**row(1), "_time": AT})
+
+
+def test_columns_can_be_chosen(ten: Topic) -> None:
+    assert ten.read(columns=["_offset", "n"]).to_pydict() == {"_offset": list(range(10)), "n": list(range(10))}
+    assert ten.read(columns=[]).num_rows in (0, 10)
+    with pytest.raises(NotFound, match=r"no column 'm'"):
+        ten.read(columns=["m"])
+
+
+def test_offset_ranges_can_be_split(ten: Topic) -> None:
+    pieces = [ten.batches({0: at}, {0: min(at + 3, 10)}, ["n"]) for at in range(0, 10, 3)]
+    assert [n for piece in pieces for batch in piece for n in batch.column("n").to_pylist()] == list(range(10))
+
+
+def test_a_partition_that_start_leaves_out_is_not_read(log: Log) -> None:
+    topic = log.topic(key="user", partitions=4)
+    end = topic.append([row(n, f"u{n}") for n in range(40)])["t"]
+    read = [b.column("_partition").to_pylist() for b in topic.batches({2: 0}, end)]
+    assert {p for batch in read for p in batch} == {2}
+    with pytest.raises(Invalid, match="no partition 7"):
+        list(topic.batches({7: 0}, end))
+
+
+def test_offsets_at_a_time(ten: Topic) -> None:
+    assert ten.offsets_at(AT) == ten.earliest
+    for n in range(1, 10):
+        assert ten.offsets_at(AT + n * MINUTE)["t"][0] == n
+        assert ten.offsets_at(AT + n * MINUTE - timedelta(microseconds=1))["t"][0] == n
+    assert ten.offsets_at(AT + 10 * MINUTE) == ten.latest
+    assert numbers(ten.read(start=AT + 8 * MINUTE)) == [8, 9]
+    assert numbers(ten.read(end=AT + 2 * MINUTE)) == [0, 1]
+
+
+def test_offsets_at_is_the_first_row_not_before_it_also_out_of_order(log: Log) -> None:
+    topic = log.topic(time="at", partitions=1)
+    for minutes in ([5, 1], [9, 2], [3, 7]):
+        topic.append([row(0, at=AT + m * MINUTE) for m in minutes])
+    found = {m: topic.offsets_at(AT + m * MINUTE)["t"][0] for m in range(11)}
+    assert found == {0: 0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 2, 7: 2, 8: 2, 9: 2, 10: 6}
+
+
+def test_offsets_at_looks_at_each_partition_by_itself(log: Log) -> None:
+    topic = log.topic(key="user", time="at", partitions=3)
+    for n in range(30):
+        topic.append(row(n, f"u{n}"))
+    moment = AT + 17 * MINUTE
+    early = topic.read(end=topic.offsets_at(moment))
+    late = topic.read(start=topic.offsets_at(moment))
+    assert sorted(numbers(early)) == list(range(17))
+    assert sorted(numbers(late)) == list(range(17, 30))
+
+
+def test_a_tombstone_has_its_key_only(log: Log) -> None:
+    topic = log.topic(
+        schema="user string, city string, n bigint NOT NULL, at timestamp", key=["user", "city"], time="at"
+    )
+    topic.append({"user": "ada", "city": "Rome", "n": 1, "at": AT})
+    topic.delete(["ada", "Rome"])
+    last = sorted(topic.read().to_pylist(), key=lambda r: r["_offset"])[-1]
+    assert (last["user"], last["city"], last["n"], last["at"]) == ("ada", "Rome", None, None)
+    assert last["_deleted"] is True
+    assert last["_key"] == '["ada","Rome"]'
+    assert last["_time"] == last["_received"]
+
+
+def test_a_tombstone_goes_where_its_key_is(log: Log) -> None:
+    topic = log.topic(key="user", partitions=8)
+    for n in range(20):
+        topic.append(row(n, f"u{n}"))
+        topic.delete(f"u{n}")
+    for n in range(20):
+        mine = [r for r in topic.read().to_pylist() if r["user"] == f"u{n}"]
+        assert [r["_deleted"] for r in mine] == [False, True]
+        assert len({r["_partition"] for r in mine}) == 1
+
+
+def test_delete_wants_the_key(log: Log) -> None:
+    with pytest.raises(Invalid, match="no key"):
+        log.topic("keyless").delete("x")
+    topic = log.topic(key=["user", "n"])
+    with pytest.raises(Invalid, match=r"the key is \['user', 'n'\], 1 values"):
+        topic.delete("ada")
+    with pytest.raises(Invalid, match="column 'n'"):
+        topic.delete(["ada", "one"])
+    with pytest.raises(Invalid, match="column 'user': a value is required"):
+        topic.delete([None, 1])
+    assert topic.latest == topic.earliest
+
+
+def test_a_promise_takes_an_offset_and_has_no_row(log: Log) -> None:
+    topic = log.topic(key="user", time="at", producers="user", partitions=1)
+    topic.append(row(1))
+    assert topic.advance("ada", AT + 5 * MINUTE) == Position.parse("t@0:2")
+    topic.append(row(9))
+    assert topic.read().column("_offset").to_pylist() == [0, 2]
+    assert numbers(topic.read("t@0:1")) == [9]
+    summaries = list(topic.summaries({0: 1}, {0: 2}))
+    assert [(s.rows, s.span, dict(s.maxima)) for s in summaries] == [(0, 1, {"ada": to_micros(AT + 5 * MINUTE)})]
+
+
+def test_without_a_producers_column_a_promise_is_for_a_partition(log: Log) -> None:
+    topic = log.topic(key="user", time="at", partitions=3)
+    assert topic.advance(2, AT) == Position.parse("t@0:0,1:0,2:1")
+    assert topic.advance("0", AT) == Position.parse("t@0:1,1:0,2:1")
+    for producer in (3, "ada", -1):
+        with pytest.raises(Invalid, match="from 0 to 2"):
+            topic.advance(producer, AT)
+    with pytest.raises(Invalid, match="needs a datetime"):
+        topic.advance(1, "noon")  # type: ignore[arg-type]
+
+
+def test_summaries_tell_what_watermarks_need(log: Log) -> None:
+    topic = log.topic(time="at", producers="user", partitions=1)
+    topic.append([row(3, "ada"), row(1, "bob"), row(2, "ada")])
+    topic.append([row(7, "bob")])
+    summaries = list(topic.summaries({0: 0}, {0: 4}))
+    assert sum(s.rows for s in summaries) == 4
+    assert min(s.min_time for s in summaries) == to_micros(AT + 1 * MINUTE)
+    assert max(s.max_time for s in summaries) == to_micros(AT + 7 * MINUTE)
+    largest: dict[str, int] = {}
+    for summary in summaries:
+        for name, moment in summary.maxima.items():
+            largest[name] = max(largest.get(name, moment), moment)
+    assert largest == {"ada": to_micros(AT + 3 * MINUTE), "bob": to_micros(AT + 7 * MINUTE)}
+    received = topic.read().column("_received").cast(pa.int64()).to_pylist()
+    assert min(s.first_received for s in summaries) == min(received)
+    assert max(s.received for s in summaries) == max(received)
+
+
+def test_summaries_without_a_time_column_have_the_receive_time(log: Log) -> None:
+    topic = log.topic(schema="n bigint", partitions=1)
+    topic.append([{"n": 1}, {"n": 2}])
+    (summary,) = topic.summaries({0: 0}, {0: 2})
+    assert summary.min_time == summary.max_time == summary.received
+
+
+def test_a_schema_grows_by_nullable_columns(log: Log) -> None:
+    old = log.topic(schema="user string", key="user", partitions=1)
+    old.append({"user": "ada"})
+    new = log.topic(schema="user string, age int, tags array<string>", key="user")
+    new.append({"user": "bob", "age": 3, "tags": ["x"]})
+    new.append({"user": "cy"})
+    shown = new.read().select(["user", "age", "tags"]).to_pylist()
+    assert shown == [
+        {"user": "ada", "age": None, "tags": None},
+        {"user": "bob", "age": 3, "tags": ["x"]},
+        {"user": "cy", "age": None, "tags": None},
+    ]
+    assert log.reopened().schema.names == ["user", "age", "tags"]
+
+
+def test_a_handle_from_before_goes_on_with_the_columns_it_knows(log: Log) -> None:
+    old = log.topic(schema="user string", key="user", partitions=1)
+    log.topic(schema="user string, age int", key="user").append({"user": "bob", "age": 3})
+    old.append({"user": "ada"})
+    assert old.read().select(["user"]).to_pylist() == [{"user": "bob"}, {"user": "ada"}]
+    assert "age" not in old.read().column_names
+
+
+@pytest.mark.parametrize(
+    "declared", ["n bigint", "user int, n bigint", "user string, x int NOT NULL, n bigint", "n bigint, user string"]
+)
+def test_any_other_change_of_the_schema_is_refused(log: Log, declared: str) -> None:
+    log.topic(schema="user string, n bigint")
+    with pytest.raises(Conflict):
+        log.topic(schema=declared)
+    assert log.reopened().spec.schema == "user string, n bigint"
+
+
+def test_waiting_ends_when_rows_arrive(log: Log) -> None:
+    topic, other = log.topic(), log.reopened()
+    arrived: list[bool] = []
+    waiter = threading.Thread(target=lambda: arrived.append(topic.wait(topic.latest, "20 seconds")))
+    waiter.start()
+    other.append(row(1))
+    waiter.join(20)
+    assert arrived == [True]
+
+
+def test_waiting_for_what_is_there_returns_at_once(log: Log) -> None:
+    topic = log.topic()
+    topic.append(row(1))
+    assert topic.wait(Position(), 0)
+    assert topic.wait(topic.earliest, 0)
+
+
+def test_waiting_ends_when_the_time_is_up(log: Log) -> None:
+    topic = log.topic()
+    began = time.monotonic()
+    assert not topic.wait(topic.latest, "50 ms")
+    assert time.monotonic() - began >= 0.05
+
+
+def test_describe_says_what_there_is(ten: Topic) -> None:
+    told = ten.describe()
+    assert told["name"] == "t"
+    assert told["schema"] == "user string, n bigint, at timestamp"
+    assert (told["key"], told["time"], told["producers"]) == (["user"], "at", None)
+    assert told["partitions"] == {0: {"earliest": 0, "latest": 10}}
