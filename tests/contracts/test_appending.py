@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from contracts.conftest import Log
 
+from contracts.conftest import Log
 from riverrun.errors import Invalid, RecordTooLarge
 from riverrun.log.partitioner import murmur2, murmur2_column, partition_of
 from riverrun.position import Position

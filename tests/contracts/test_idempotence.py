@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from contracts.conftest import Log
 
+from contracts.conftest import Log
 from riverrun.errors import Fenced, Invalid
 from riverrun.log.frame import NO_SEQUENCE
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from contracts.conftest import Log
 
+from contracts.conftest import Log
 from riverrun.durations import to_micros
 from riverrun.errors import Conflict, Invalid, NotFound, OutOfRange
 from riverrun.log.codec import HIDDEN

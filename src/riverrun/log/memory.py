@@ -33,6 +33,7 @@ from riverrun.log.producers import Claim, Producers
 from riverrun.log.segment import Snapshot
 from riverrun.log.spec import UNSET, TopicSpec, added_columns
 from riverrun.log.topic import Summary, Topic
+from riverrun.log.wake import Bell
 from riverrun.position import Position
 from riverrun.settings import Settings
 
@@ -59,6 +60,7 @@ class MemoryLog:
             spec.check_same(known.spec)
             if isinstance(spec.schema, str) and spec.schema != known.spec.schema:
                 known = self._topics[spec.name] = known.evolved(spec.schema)
+        known.opener = self.topic
         return known
 
     def topics(self) -> list[str]:
@@ -107,6 +109,7 @@ class _Store:
         self.received = 0
         self.appends = 0
         self.turn = 0
+        self.bells: weakref.WeakSet[Bell] = weakref.WeakSet()
         self.producers = Producers(Snapshot(offsets=(0,) * partitions, producers={}, appends=0, received=0))
 
 
@@ -125,6 +128,7 @@ class MemoryTopic(Topic):
         self._schemas = schemas or {1: spec.schema}
         super().__init__(spec, self._schemas, settings, coordination)
         self._store = store or _Store(self.partitions)
+        self._bells = self._store.bells
         self._version = max(self._schemas)
         self._plain = replace(spec, compression=None)
         self._closed = False
@@ -192,7 +196,9 @@ class MemoryTopic(Topic):
             if claim:
                 store.producers.note(producer, claim.fence, claim.sequence, store.received)
             store.changed.notify_all()
-            return self._position(offsets)
+            position = self._position(offsets)
+        self.ring()
+        return position
 
     # Reading.
 
