@@ -40,6 +40,8 @@ class Packing:
         self._floats = [i for i, field in enumerate(self._arrow) if pa.types.is_float32(field.type)]
         # msgspec knows everything about a value but whether a decimal fits.
         self._tried = any("decimal" in str(column.type) for column in self._columns)
+        # pyarrow imports what it needs with the first values, which is too late when the interpreter is ending.
+        self.batch([self._encode(())])
 
     def pack(self, row: Mapping[str, Any]) -> bytes:
         """The row as bytes if `append` would take it, else the error that names the column."""

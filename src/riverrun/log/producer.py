@@ -86,6 +86,7 @@ class Producer:
         self.name = name
         self._linger = micros(linger) / 1e6
         self._limit = topic.settings.producer_memory
+        self._enough = min(_BATCH_BYTES, self._limit // 2)  # so much need not linger
         self._pack = topic.packing.pack
         claim = take_over(topic, name) if name is not None else None
         self._fence = claim.fence if claim else 0
@@ -155,7 +156,7 @@ class Producer:
             self._buffer.append(packed)
             self._held += size
             self._sent += 1
-            if self._resting or (self._lingering and len(self._buffer) >= _BATCH_ROWS):
+            if self._resting or (self._lingering and self._has_enough()):
                 self._resting = self._lingering = False
                 self._work.notify()
             elif self._thread is None:
@@ -285,6 +286,9 @@ class Producer:
                 self._news.notify_all()
             log.error("topic %s: a producer stopped: %s", self.topic.name, error)
 
+    def _has_enough(self) -> bool:
+        return len(self._buffer) >= _BATCH_ROWS or self._held >= self._enough
+
     def _is_drained(self) -> bool:
         return self._appended == self._sent - self._dropped and not self._left
 
@@ -297,7 +301,7 @@ class Producer:
                 self._resting = True
                 self._work.wait()
                 self._resting = False
-            hurry = self._closing or self._hurried or self._left or len(self._buffer) >= _BATCH_ROWS
+            hurry = self._closing or self._hurried or self._left or self._spill or self._has_enough()
             if self._linger and not hurry:
                 self._lingering = True
                 self._work.wait(self._linger)
