@@ -10,7 +10,7 @@ When memory is full (setting `producer_memory`), `on_full` decides: "block" wait
 it, "spill" puts it into a file in the topic's directory (setting `spill_bytes`), to be sent later, in order.
 
 Errors that may pass (a full disk, a held lock) are tried again. Any other stops the producer and is raised by every
-call that follows. With a `name`, a repeated append has no effect, and a newer producer of the name shuts out older ones.
+call that follows. With a `name`, a repeated append has no effect, and a newer producer of the name shuts out the older.
 What a crash leaves in a spill file is sent, once, by the next producer of the name; without a name, by the next one
 that spills on this topic. Rows that were only in memory are lost in a crash, like any write that was not flushed.
 """
@@ -30,15 +30,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from riverrun.durations import Duration, micros, seconds
 from riverrun.errors import Closed, Invalid, RiverrunError, TimedOut, Transient, did_you_mean
-from riverrun.log.leftovers import (
-    Leftover,
-    named_leftovers,
-    sequence_of,
-    spill_name,
-    take_over,
-    unnamed_claim,
-    unnamed_leftovers,
-)
+from riverrun.log import leftovers
+from riverrun.log.leftovers import Leftover, sequence_of
 from riverrun.log.producers import Claim
 from riverrun.log.spill import Spill
 
@@ -88,13 +81,13 @@ class Producer:
         self._limit = topic.settings.producer_memory
         self._enough = min(_BATCH_BYTES, self._limit // 2)  # so much need not linger
         self._pack = topic.packing.pack
-        claim = take_over(topic, name) if name is not None else None
+        claim = leftovers.take_over(topic, name) if name is not None else None
         self._fence = claim.fence if claim else 0
         self._start()
         if claim:
-            self._left.extend(named_leftovers(topic, claim))
+            self._left.extend(leftovers.named_leftovers(topic, claim))
         elif on_full == "spill":
-            self._left.extend(unnamed_leftovers(topic))
+            self._left.extend(leftovers.unnamed_leftovers(topic))
         if self._left:
             self._ensure_thread()
         topic.producers_open.add(self)
@@ -109,7 +102,7 @@ class Producer:
         self._held = 0  # bytes in memory, including those that are being appended
         self._spill: Spill | None = None
         self._left: deque[Leftover] = deque()
-        self._spill_name = spill_name(self.name, self._fence)
+        self._spill_name = leftovers.spill_name(self.name, self._fence)
         self._sent = self._appended = self._dropped = self._spilled = self._recovered = 0
         self._batches = self._retries = self._errors = 0
         self._last_error: BaseException | None = None
@@ -125,7 +118,7 @@ class Producer:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<producer of {self.topic.name}{f' named {self.name}' if self.name else ''}>"
+        return f"<producer {self.name or ''} of {self.topic.name}>"
 
     @property
     def stats(self) -> ProducerStats:
@@ -136,7 +129,7 @@ class Producer:
                 dropped=self._dropped,
                 spilled=self._spilled,
                 recovered=self._recovered,
-                pending_rows=self._sent - self._dropped - self._appended,
+                pending_rows=self._unsent,
                 pending_bytes=self._held,
                 batches=self._batches,
                 retries=self._retries,
@@ -194,9 +187,8 @@ class Producer:
             self._thread.join()
         self.topic.producers_open.discard(self)
         _open.discard(self)
-        for spill in [self._spill, *(spill for spill, _ in self._left)]:
-            if spill is not None:
-                spill.close()
+        for spill in self._spills():
+            spill.close()
         if not done:
             raise self._timed_out()
         if self._failure and not self._is_drained():
@@ -219,9 +211,7 @@ class Producer:
 
         before = self._spilled
         if not self._news.wait_for(settled, seconds(timeout)):
-            raise TimedOut(
-                f"topic {self.topic.name}: a producer's memory was full for {timeout}", hint=self._why() or None
-            )
+            raise TimedOut(f"topic {self.topic.name}: a producer's memory was full for {timeout}", hint=self._why())
         if self._spilled == before and (self._closing or self._failure):
             self._refuse()
         return self._spilled == before
@@ -236,32 +226,29 @@ class Producer:
             return False
         if self._spill is None:
             self._spill = Spill.create(self.topic.spill_directory, self._spill_name, self.topic.settings.spill_bytes)
-        if not self._spill.add(self._sequence(self._sent - self._dropped + 1), packed):
+        if not self._spill.add(sequence_of(self._fence, self._sent - self._dropped + 1), packed):
             return False
         self._sent += 1
         self._spilled += 1
         self._ensure_thread()
         return True
 
-    def _sequence(self, accepted: int) -> int:
-        """The sequence of the row that was accepted as the n-th."""
-        return sequence_of(self._fence, accepted)
-
     def _refuse(self) -> None:
         error = self._failure
         if error is None:
             raise Closed(f"{self!r} is closed")
-        unsent = self._sent - self._dropped - self._appended
-        if not isinstance(error, RiverrunError) or not unsent:
+        if not isinstance(error, RiverrunError) or not self._unsent:
             raise error
-        raise type(error)(f"{error.message}; {unsent} rows that were sent are not in the topic", hint=error.hint)
+        raise type(error)(f"{error.message}; {self._unsent} rows that were sent are not in the topic", hint=error.hint)
 
     def _timed_out(self) -> TimedOut:
-        unsent = self._sent - self._dropped - self._appended
-        return TimedOut(f"topic {self.topic.name}: {unsent} rows are not appended yet", hint=self._why() or None)
+        return TimedOut(f"topic {self.topic.name}: {self._unsent} rows are not appended yet", hint=self._why())
 
-    def _why(self) -> str:
-        return f"The last error was: {self._last_error}" if self._last_error else ""
+    def _why(self) -> str | None:
+        return f"The last error was: {self._last_error}" if self._last_error else None
+
+    def _spills(self) -> list[Spill]:
+        return [*([self._spill] if self._spill else []), *(spill for spill, _ in self._left)]
 
     # Appending, in the thread.
 
@@ -289,8 +276,12 @@ class Producer:
     def _has_enough(self) -> bool:
         return len(self._buffer) >= _BATCH_ROWS or self._held >= self._enough
 
+    @property
+    def _unsent(self) -> int:
+        return self._sent - self._dropped - self._appended
+
     def _is_drained(self) -> bool:
-        return self._appended == self._sent - self._dropped and not self._left
+        return not self._unsent and not self._left
 
     def _next(self) -> bool:
         """Append one batch; False when there is nothing left and the producer is closed."""
@@ -318,14 +309,12 @@ class Producer:
     def _append_buffered(self) -> None:
         rows: list[bytes] = []
         size = 0
-        take = self._buffer.popleft
-        for _ in range(min(len(self._buffer), _BATCH_ROWS)):
-            row = take()
-            rows.append(row)
-            size += len(row)
-            if size >= _BATCH_BYTES:
-                break
-        claim = Claim(self.name, self._sequence(self._appended + len(rows)), self._fence) if self.name else None
+        while self._buffer and len(rows) < _BATCH_ROWS and size < _BATCH_BYTES:
+            rows.append(self._buffer.popleft())
+            size += len(rows[-1])
+        claim = (
+            Claim(self.name, sequence_of(self._fence, self._appended + len(rows)), self._fence) if self.name else None
+        )
         self._append(rows, claim)
         with self._lock:
             self._held -= size + _ROW * len(rows)
@@ -335,7 +324,7 @@ class Producer:
     def _append_spilled(self, spill: Spill) -> None:
         with self._lock:  # rows are being added to it
             chunk = spill.front(_BATCH_BYTES)
-        claim = Claim(self.name, fence=self._fence) if self.name else unnamed_claim(spill)
+        claim = Claim(self.name, fence=self._fence) if self.name else leftovers.unnamed_claim(spill)
         self._append(chunk.rows, replace(claim, sequence=chunk.number))
         with self._lock:
             spill.release(chunk.end)
@@ -381,9 +370,8 @@ class Producer:
 
     def after_fork(self) -> None:
         """In the child: an empty buffer. The name stays with the parent, whose sequences the child would repeat."""
-        for spill in [self._spill, *(spill for spill, _ in self._left)]:
-            if spill is not None:
-                spill.let_go()
+        for spill in self._spills():
+            spill.let_go()
         self._start()
         if self.name is not None:
             self._failure = Closed(
