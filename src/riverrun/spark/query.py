@@ -12,9 +12,11 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from riverrun import ddl
 from riverrun.durations import Duration, seconds
-from riverrun.errors import Closed, Conflict, Fenced, RiverrunError, TimedOut, Unavailable
+from riverrun.errors import Closed, Conflict, Fenced, TimedOut, Unavailable, did_you_mean
 from riverrun.flow import Flow
+from riverrun.flow.graph import InputTopic
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Start, Topic
 from riverrun.position import Position
@@ -72,6 +74,7 @@ class Run:
         if os.path.exists(self._deployment.finish_mark):
             os.unlink(self._deployment.finish_mark)
         self._failure: BaseException | None = None
+        self._taking = threading.Lock()
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._query: Any = None
@@ -99,8 +102,10 @@ class Run:
 
     def stop(self) -> None:
         """Finish the epoch and stop. What was processed stays; the next run goes on from there."""
-        self._stopping.set()
-        if self._query is not None:
+        if self._ended.is_set():
+            return
+        with self._taking:  # the epoch in progress is finished first
+            self._stopping.set()
             self._query.stop()
         self._ended.wait(30)
 
@@ -161,15 +166,13 @@ class Run:
         return {name: dict(topic.offsets(start, topic.earliest)) for name, topic in self._inputs.items()}
 
     def _open_inputs(self) -> dict[str, Topic]:
+        """The topics the flow reads, made where they are missing; what it says of one that is there must be so."""
         opened = {}
+        there = set(self._river.topics())
         for name, declared in self.flow.topics().items():
-            options: dict[str, Any] = {"key": declared.key} if declared.key else {}
-            if name not in self._river.topics():
-                options["time"] = declared.time
-                options["producers"] = declared.producers
-                opened[name] = self._river.topic(TopicSpec(name, declared.schema, **options))
-            else:
-                opened[name] = self._river.topic(name)
+            spec = TopicSpec(name, declared.schema, **_said(declared)) if name not in there else TopicSpec(name)
+            opened[name] = topic = self._river.topic(spec)
+            check_declared(declared, topic.spec)
         return opened
 
     def _open_outputs(self, job: Job) -> dict[str, Topic]:
@@ -222,14 +225,16 @@ class Run:
         )
 
     def _take(self, frame: DataFrame, batch: int) -> None:
-        epoch = batch + 1
-        if self._committer.is_committed(epoch):
-            return
-        try:
-            self._committer.commit(frame.toArrow())
-        except RiverrunError as error:
-            self._failure = error if isinstance(error, Fenced) else self._failure
-            raise
+        with self._taking:
+            if self._stopping.is_set():
+                raise Closed(f"flow {self.name} is being stopped")
+            if self._committer.is_committed(batch + 1):
+                return
+            try:
+                self._committer.commit(frame.toArrow())
+            except Fenced as error:  # somebody else runs the flow now: no retry
+                self._failure = error
+                raise
 
     # Keeping it running.
 
@@ -261,6 +266,27 @@ class Run:
                     self._start_query()
         finally:
             self._ended.set()
+
+
+def _said(declared: InputTopic) -> dict[str, Any]:
+    options = {"key": declared.key, "time": declared.time, "producers": declared.producers}
+    return {name: value for name, value in options.items() if value}
+
+
+def check_declared(declared: InputTopic, spec: TopicSpec) -> None:
+    """`Conflict` when a flow says something else about a topic than the topic itself. A topic may have more columns."""
+    assert isinstance(spec.schema, str)
+    there = {column.name: column.type for column in ddl.parse(spec.schema)}
+    for column in ddl.parse(declared.schema):
+        if column.name not in there:
+            hint = did_you_mean(column.name, there)
+            raise Conflict(f"{declared.place}: topic {spec.name} has no column {column.name!r}", hint=hint)
+        if there[column.name] != column.type:
+            raise Conflict(
+                f"{declared.place}: column {column.name!r} of topic {spec.name} is {there[column.name]}, not {column.type}"
+            )
+    if declared.key and tuple(declared.key) != tuple(spec.key):
+        raise Conflict(f"{declared.place}: the key of topic {spec.name} is {list(spec.key)}, not {list(declared.key)}")
 
 
 def _cause(error: BaseException) -> str:

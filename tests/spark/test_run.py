@@ -1,0 +1,100 @@
+"""Flows on Spark, end to end: what views and topics hold, resuming, replaying, draining."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from riverrun.errors import Conflict, Fenced
+from riverrun.flow import Flow
+from riverrun.flow.aggregates import count
+from riverrun.flow.aggregates import sum as total
+from riverrun.flow.windows import tumbling
+
+pytestmark = pytest.mark.spark
+
+ORDERS = "user string, amount double, at timestamp"
+BASE = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def orders(start: int, stop: int) -> list[dict]:
+    return [{"user": f"u{i % 3}", "amount": float(i % 10), "at": BASE + timedelta(seconds=i)} for i in range(start, stop)]
+
+
+def shop() -> Flow:
+    flow = Flow("shop")
+    source = flow.stream("orders", ORDERS, time="at", key="user", lateness="10 seconds")
+    per_minute = source.where("amount > 0").window(tumbling("1 minute"), by="user")
+    flow.view("revenue", per_minute.agg(n=count(), total=total("amount * 2")))
+    flow.view("totals", source.group("user").agg(n=count(), total=total("amount")))
+    flow.view("large", source.where("amount >= 9"))
+    flow.topic("large-orders", source.where("amount >= 9").select("user", "amount + 1 as more"), key="user")
+    return flow
+
+
+def expected_revenue(rows: list[dict]) -> dict:
+    found: dict = {}
+    for row in rows:
+        if row["amount"] > 0:
+            key = (row["user"], row["at"].replace(second=0))
+            n, sum_ = found.get(key, (0, 0.0))
+            found[key] = (n + 1, sum_ + row["amount"] * 2)
+    return found
+
+
+def revenue(river, suffix: str = "") -> dict:
+    return {(r["user"], r["window_start"]): (r["n"], r["total"]) for r in river.view("revenue" + suffix).rows()}
+
+
+def test_views_and_topics_follow_the_log(river):
+    topic = river.topic("orders", ORDERS, key="user", time="at", fsync="os")
+    first, second = orders(0, 300), orders(300, 400)
+    topic.append(first)
+    with river.run(shop()) as run:
+        run.process(timeout="60 seconds")
+        # the watermark is the smaller of the two partitions' largest times, less 10 s: the first four minutes are closed
+        closed = BASE + timedelta(minutes=4)
+        assert revenue(river) == {k: v for k, v in expected_revenue(first).items() if k[1] < closed}
+        assert river.view("totals").get("u1") == {"user": "u1", "n": 100, "total": 450.0}
+        position = topic.append(second)
+        rows = river.view("totals").rows(at_least=position)
+        assert sum(row["n"] for row in rows) == 400
+        assert len(river.view("large").rows()) == 40
+        status = run.status()
+        assert status["lag"] == {"orders": 0}
+    # stopped, and resumed where it stopped
+    topic.append(orders(400, 500))
+    with river.run(shop()) as run:
+        run.process(timeout="60 seconds")
+        assert sum(row["n"] for row in river.view("totals").rows()) == 500
+        run.drain(timeout="60 seconds")
+        ledger = run.ledger()
+    everything = orders(0, 500)
+    assert revenue(river) == expected_revenue(everything)
+    read = {(entry["node"].split("-")[0], entry["input"]): entry for entry in ledger}
+    assert read["stream", "topic"]["read"] == 500
+    assert read["window", "in"]["accepted"] == 450
+    assert all(e["read"] == sum(v for k, v in e.items() if k not in ("node", "input", "read")) for e in ledger)
+    derived = river.topic("large-orders").read().to_pylist()
+    assert sorted((r["user"], r["more"], r["_time"]) for r in derived) == sorted(
+        (r["user"], r["amount"] + 1, r["at"]) for r in everything if r["amount"] >= 9
+    )
+    with pytest.raises(Conflict, match="was drained"):
+        river.run(shop())
+    # the whole history again, into other outputs
+    with river.run(shop(), start="earliest", suffix="-replay") as run:
+        run.drain(timeout="60 seconds")
+    assert revenue(river, "-replay") == expected_revenue(everything)
+
+
+def test_a_second_run_shuts_out_the_first(river):
+    topic = river.topic("orders", ORDERS, key="user", time="at", fsync="os")
+    topic.append(orders(0, 30))
+    first = river.run(shop())
+    first.process(timeout="60 seconds")
+    river.store.take_fence("shop", run="another one")
+    topic.append(orders(30, 60))
+    with pytest.raises(Fenced):
+        first.process(timeout="60 seconds")
+    assert first.status()["state"] == "failed"
