@@ -19,13 +19,17 @@ HIDDEN_KINDS = {TIME: pl.Int64(), WEIGHT: pl.Int8(), "_partition": pl.Int32(), "
 
 
 class View:
-    """The sum of all changes: rows as text (so that NaN equals itself) with how often they are there."""
+    """The sum of all changes: rows as text, so that NaN equals itself."""
 
     def __init__(self) -> None:
-        self.rows: Counter[str] = Counter()
+        self.exact: dict[str, Row] = {}
         self.counts: Counter[str] = Counter()
         self.late: list[Row] = []
         self.times: dict[str, int] = {}
+
+    @property
+    def rows(self) -> list[str]:
+        return sorted(shown(row) for row in self.exact.values())
 
     def apply(self, step: Step, read: int) -> None:
         entry = step.counts["in"]
@@ -35,15 +39,15 @@ class View:
         seen: dict[str, int] = {}
         for row in step.changes.to_dicts():
             weight, time = row.pop(WEIGHT), row.pop(TIME)
-            text = shown(row)
+            text = repr(row)
             assert seen.setdefault(text, weight) == weight, f"changes that cancel: {text}"
-            self.rows[text] += weight
             if weight > 0:
-                self.times[text] = time
+                assert text not in self.exact, f"issued twice: {text}"
+                self.exact[text], self.times[text] = row, time
             else:
+                assert text in self.exact, f"retracted without being there: {text}"
+                del self.exact[text]
                 assert self.times.pop(text) == time, "retracted with another time than it was issued with"
-        assert set(self.rows.values()) <= {0, 1}, "a row is there twice, or was retracted without being there"
-        self.rows = +self.rows
         if step.late is not None:
             self.late.extend(step.late.to_dicts())
 

@@ -14,6 +14,7 @@ from riverrun.kernels.aggregates.aggregates import LATEST, Aggregates
 from riverrun.kernels.aggregates.parts import combine
 from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import CELL, Distinct, Extremes, Inventory, Place
+from riverrun.kernels.windows import equal
 from riverrun.state.table import FOUND, State, TableSpec
 
 CELLS = "cells"
@@ -28,7 +29,7 @@ Indexes = npt.NDArray[np.int64]
 class Changed:
     """Results that are no longer right, and those that are now: address, result columns, `_latest` where timed.
 
-    A cell is in both when its result changed, in one when it appeared or lost its last row, in none when it is the same.
+    A cell is in both when its result changed, in one when it appeared or lost its last row, else in none.
     """
 
     old: pl.DataFrame
@@ -105,9 +106,7 @@ class Cells:
         places, at_before, at_after = np.intersect1d(
             before[CELL].to_numpy(), after[CELL].to_numpy(), assume_unique=True, return_indices=True
         )
-        same = np.ones(len(places), dtype=np.bool_)
-        for name in self.aggregates.schema:
-            same &= before[name][at_before].eq_missing(after[name][at_after]).to_numpy()
+        same = equal(before[at_before], after[at_after], list(self.aggregates.schema))
         keep_before = np.ones(before.height, dtype=np.bool_)
         keep_after = np.ones(after.height, dtype=np.bool_)
         keep_before[at_before[same]] = False

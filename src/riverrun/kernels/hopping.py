@@ -12,17 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import polars as pl
 
 from riverrun.kernels.aggregates.aggregates import Aggregates
+from riverrun.kernels.aggregates.parts import reduce
+from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import Place
 from riverrun.kernels.cells import CELLS, Cells
-from riverrun.kernels.kernel import TIME, WEIGHT, Clock, Step
-from riverrun.kernels.windows import ALL, START, accounted, bounded, keyed, keys, weighted
-from riverrun.state.table import State, TableSpec
+from riverrun.kernels.kernel import MAX_TIME, TIME, WEIGHT, Clock, Step
+from riverrun.kernels.windows import ALL, START, accounted, bounded, equal, extent, keyed, keys, weighted
+from riverrun.state.table import FOUND, State, TableSpec
 
 _PANE = "_pane"
 _RESULTS = "results"
+_SHOWN = "_shown"
 
 
 @dataclass(frozen=True)
@@ -82,35 +86,77 @@ class Hopping:
         rows = rows.filter(covered & ~gone)
 
         self._cells.update(state, rows, clock.epoch, None)
-        old, new = self._changed(state, rows, clock) if self._reissues else self._closing(state, clock)
-        self._cells.release(state, self._first_pane(clock.end - self.horizon - self.size + 1))
+        new = self._due(state, clock)
+        old = new.clear()
+        if self._reissues:
+            old, again = self._reissued(state, rows, clock)
+            state[_RESULTS].put(pl.concat([again, new]))
+            state[_RESULTS].release(clock.end - self.horizon - self.size + 1)
+            new = pl.concat([again, new])
+        self._cells.release(state, self._aligned(clock.end - self.horizon - self.size + 1))
         values = list(self.aggregates.schema)
         leaving = [bounded(frame, self.by, values, self.size) for frame in (old, new)]
         changes = pl.concat([weighted(leaving[0], -1), weighted(leaving[1], 1)])
         return accounted(changes, arrived, late, clock, self.aside)
 
-    def _first_pane(self, start: int) -> int:
-        """The first pane of the first window that starts at or after `start`."""
+    def _aligned(self, start: int) -> int:
+        """The first start of a window at or after `start`."""
         return -(-(start - self.offset) // self.every) * self.every + self.offset
 
-    def _closing(self, state: State, clock: Clock) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Nothing to retract, and the results of the windows that close in this epoch."""
+    def _due(self, state: State, clock: Clock) -> pl.DataFrame:
+        """The results of the windows that close in this epoch; none where every change is shown at once."""
         first, behind = clock.start - self.size + 1, clock.end - self.size + 1
-        panes = state[CELLS].scan(self._first_pane(first), clock.end)
-        new = self._results(state, self._spread(panes, first, behind), clock)
-        return new.clear(), new.sort(self._window)
+        if self.update:
+            behind = first
+        lo, hi = self._aligned(first), behind + self.size - 1
+        panes = {name: self._spread(state[name].scan(lo, hi), first, behind) for name in self._cells.tables}
+        return self._results(panes).sort(self._window)
 
-    def _changed(self, state: State, rows: pl.DataFrame, clock: Clock) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Results to retract and to issue: of windows that rows came to, and of those that close."""
+    def _reissued(self, state: State, rows: pl.DataFrame, clock: Clock) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The results to retract and to issue because rows came to windows that are shown already."""
         first = clock.start - self.horizon - self.size + 1
-        behind = None if self.update else clock.end - self.size + 1
-        touched = self._spread(rows.select(*keys(self.by), _PANE).unique(maintain_order=True), first, behind)
-        windows = touched.select(self._window).unique(maintain_order=True)
-        return windows, windows
+        behind = MAX_TIME if self.update else clock.start - self.size + 1
+        key = list(keys(self.by))
+        touched = rows.select(*key, _PANE).unique(maintain_order=True)
+        windows = self._spread(touched, first, behind).select(self._window).unique(maintain_order=True)
+        if windows.is_empty():
+            none = self._results({name: self._spread(state[name].scan(0, 0), 0, 0) for name in self._cells.tables})
+            return none, none
+        lo, hi = extent(windows[START])
+        asked = windows.select(key).unique(maintain_order=True)
+        panes = {}
+        for name in self._cells.tables:
+            found = self._spread(state[name].probe_range(asked, lo, hi + self.size - 1), first, behind)
+            panes[name] = found.join(windows, on=self._window, how="semi", nulls_equal=True)
+        before = windows.hstack(state[_RESULTS].lookup(windows).get_columns())
+        after = windows.join(
+            self._results(panes).with_columns(pl.lit(True).alias(_SHOWN)),
+            on=self._window,
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        ).with_columns(pl.col(_SHOWN).fill_null(False))
+        same = before[FOUND] & after[_SHOWN] & pl.Series(equal(before, after, list(self.aggregates.schema)))
+        state[_RESULTS].remove(before.filter(before[FOUND] & ~after[_SHOWN]))
+        return before.filter(before[FOUND] & ~same).drop(FOUND), after.filter(after[_SHOWN] & ~same).drop(_SHOWN)
 
-    def _spread(self, panes: pl.DataFrame, first: int, behind: int | None) -> pl.DataFrame:
-        """Each pane with the start of each of its windows that lies in [first, behind)."""
-        return panes
+    def _spread(self, panes: pl.DataFrame, first: int, behind: int) -> pl.DataFrame:
+        """Each pane once for every window it is part of that starts in [first, behind)."""
+        pane = panes[_PANE].to_numpy()
+        lowest = -(-(np.maximum(pane - self.size + 1, first) - self.offset) // self.every)
+        highest = (np.minimum(pane, behind - 1) - self.offset) // self.every
+        counts = np.maximum(highest - lowest + 1, 0)
+        each = np.repeat(np.arange(len(pane)), counts)
+        nth = np.arange(len(each)) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts = (np.repeat(lowest, counts) + nth) * self.every + self.offset
+        return panes[each].with_columns(pl.Series(START, starts, dtype=pl.Int64))
 
-    def _results(self, state: State, panes: pl.DataFrame, clock: Clock) -> pl.DataFrame:
-        return panes
+    def _results(self, panes: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+        """The results of windows that have rows, from the tables of their panes."""
+        windows = reduce(panes[CELLS], self._window, self.aggregates.parts).filter(pl.col(ROWS) > 0)
+        keyed_by = windows.select(self._window)
+        items = {}
+        for inventory in self._cells.inventories:
+            held = inventory.items.summed(panes[inventory.table], self._window)
+            items[inventory.items.agg.name] = self.aggregates.item_results(inventory.items, held, keyed_by)
+        return keyed_by.hstack(self.aggregates.results(windows, items).get_columns())
