@@ -71,7 +71,7 @@ class Cells:
 
     def update(self, state: State, rows: pl.DataFrame, epoch: int, wanted: pl.Expr | None) -> Changed:
         """Take in rows. `wanted` says of which cells, by their address, results are compared; None: of none."""
-        partial = self.aggregates.partial(rows, self.place.address)
+        partial = self.aggregates.partial(rows, self.place.address, ordered=wanted is not None)
         cells = partial.select(self.place.address)
         old = state[CELLS].lookup(cells)
         new = combine(old, partial, self.aggregates.parts) if old[FOUND].any() else partial.drop(self.place.address)

@@ -115,24 +115,18 @@ class RunState:
         low = table.low
         stored = [s for s in table.stored if not table.spec.bucket or low is None or s.hi >= low]
         small = [run for run in (table.own(), table.tail) if run is not None and run.live(low)]
-        if table.own() is not None or len(small) < (table.tail is not None):
-            run = merge(small, table.spec, low, whole=not stored) if small else None
-        else:
-            run = table.tail
-        tail = None
-        if run is not None and run.rows:
-            if run.batch.nbytes <= self._directory.inline_bytes:
-                tail = run
-            else:
-                count = absorbed(run.rows, [s.live(low) for s in stored])
-                if count:
-                    older = [s.run for s in stored[:count]]
-                    run = merge([run, *older], table.spec, low, whole=count == len(stored))
-                stored = stored[count:]
-                if run.rows:
-                    stored.insert(0, self._directory.write(run, epoch, self._owner, name))
+        run = merge(small, table.spec, low, whole=not stored) if small else None
+        if run is not None and run.batch.nbytes > self._directory.inline_bytes:
+            count = absorbed(run.rows, [s.live(low) for s in stored])
+            older = [s.run for s in stored[:count]]
+            stored = stored[count:]
+            run = merge([run, *older], table.spec, low, whole=not stored)
+            if run.rows:
+                stored.insert(0, self._directory.write(run, epoch, self._owner, name))
+            run = None
+        tail = _encoded(run.batch) if run is not None and run.rows else None
         runs = [{"file": s.file, "rows": s.rows, "size": s.size, "lo": s.lo, "hi": s.hi} for s in stored]
-        return {"low": low, "tail": _encoded(tail.batch) if tail else None, "runs": runs}
+        return {"low": low, "tail": tail, "runs": runs}
 
 
 def files_of(entry: Entry) -> list[str]:

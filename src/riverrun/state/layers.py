@@ -12,7 +12,7 @@ import polars as pl
 from riverrun.errors import Invalid
 from riverrun.state.hashing import Hashes, hash_columns
 from riverrun.state.merge import newest, same
-from riverrun.state.run import GONE, Indexes, Run
+from riverrun.state.run import GONE, Indexes, Run, ascending
 from riverrun.state.table import FOUND, TableSpec
 
 
@@ -46,6 +46,7 @@ class RunTable:
         self.stored = list(stored)
         self._changes: list[pl.DataFrame] = []
         self._own: Run | None = None
+        self._asked: tuple[pl.DataFrame, Hashes] | None = None
 
     def probe(self, keys: pl.DataFrame) -> pl.DataFrame:
         if self.spec.single:
@@ -132,7 +133,7 @@ class RunTable:
         """The step's own changes, as the newest run."""
         if self._own is None and self._changes:
             self._changes = [newest(self._changes[::-1], self.spec)]
-            self._own = Run.build(self._changes[0], self.spec)
+            self._own = Run.build(self._changes[0], self.spec, self._hashed(self._changes[0]))
         return self._own
 
     def _runs(self, lo: int | None, hi: int | None) -> Iterator[Run]:
@@ -148,9 +149,16 @@ class RunTable:
         rows = newest(layers, self.spec)
         return (rows.filter(~pl.col(GONE)) if rows[GONE].any() else rows).drop(GONE)
 
+    def _hashed(self, keys: pl.DataFrame) -> Hashes:
+        """The hashes of keys. What is put back is often what was looked up just before, in the same order."""
+        columns = keys.select(self.spec.probe)
+        if self._asked is None or not columns.equals(self._asked[0]):
+            self._asked = columns, hash_columns(columns, self.spec.probe)
+        return self._asked[1]
+
     def _order(self, keys: pl.DataFrame) -> tuple[Indexes, Hashes]:
-        hashes = hash_columns(keys, self.spec.probe)
-        order = np.argsort(hashes, kind="stable")
+        hashes = self._hashed(keys)
+        order = ascending(hashes)
         return order, hashes[order]
 
     def _distinct(self, keys: pl.DataFrame, on: Iterable[str]) -> tuple[pl.DataFrame, Indexes, Hashes]:

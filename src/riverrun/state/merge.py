@@ -49,6 +49,8 @@ def same(left: pl.DataFrame, right: pl.DataFrame, columns: Sequence[str]) -> npt
 
 def merge(runs: Sequence[Run], spec: TableSpec, low: int | None, whole: bool) -> Run:
     """One run from several, newest first. `whole`: nothing older is left, so tombstones have done their work."""
+    if len(runs) == 1 and not (low is not None and runs[0].lo < low) and not (whole and runs[0].tombstones):
+        return runs[0]
     layers = [run.scan(None, None).with_columns(pl.Series(HASH, run.hashes)) for run in runs]
     if spec.single:
         for age, older in enumerate(runs):

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from riverrun.state.hashing import Hashes, hash_columns
 from riverrun.state.table import TableSpec
@@ -75,6 +76,10 @@ class Run:
     @property
     def hi(self) -> int:
         return max((segment.hi for segment in self.segments), default=0)
+
+    @property
+    def tombstones(self) -> bool:
+        return bool(pc.any(self.batch.column(GONE)).as_py())
 
     def live(self, low: int | None) -> int:
         """Rows of the segments that are not wholly below `low`."""
@@ -153,10 +158,10 @@ def _arrange(hashes: Hashes, buckets: Indexes | None) -> tuple[Indexes, list[Seg
     if not len(hashes):
         return np.empty(0, np.int64), []
     if buckets is None:
-        return np.argsort(hashes, kind="stable"), [Segment(0, len(hashes), 0, 0)]
+        return ascending(hashes), [Segment(0, len(hashes), 0, 0)]
     if buckets.min() == buckets.max():
         only = int(buckets[0])
-        return np.argsort(hashes, kind="stable"), [Segment(0, len(hashes), only, only)]
+        return ascending(hashes), [Segment(0, len(hashes), only, only)]
     cuts = _cuts(buckets)
     number = (np.searchsorted(cuts, buckets, side="right") - 1).astype(np.uint8)
     by_segment = np.argsort(number, kind="stable")
@@ -166,11 +171,16 @@ def _arrange(hashes: Hashes, buckets: Indexes | None) -> tuple[Indexes, list[Seg
         part = by_segment[start:stop]
         inside = buckets[part]
         lo, hi = int(inside.min()), int(inside.max())
-        order = np.argsort(hashes[part], kind="stable") if lo == hi else np.lexsort((inside, hashes[part]))
+        order = ascending(hashes[part]) if lo == hi else np.lexsort((inside, hashes[part]))
         by_segment[start:stop] = part[order]
         segments.append(Segment(start, stop, lo, hi))
         start = stop
     return by_segment, segments
+
+
+def ascending(hashes: Hashes) -> Indexes:
+    """The order of hashes; Polars sorts them in half of NumPy's time."""
+    return pl.Series(hashes).arg_sort().to_numpy().astype(np.int64)
 
 
 def _cuts(buckets: Indexes) -> Indexes:

@@ -92,12 +92,12 @@ class Aggregates:
         own: list[Part] = [Count(ROWS)] + ([Extreme(LATEST, pl.Int64(), largest=True)] if self.timed else [])
         return (*own, *[part for scalar in self.scalars for part in scalar.parts])
 
-    def partial(self, rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-        """The parts of every distinct `key`, in the order of first appearance."""
+    def partial(self, rows: pl.DataFrame, key: Sequence[str], ordered: bool = True) -> pl.DataFrame:
+        """The parts of every distinct `key`; `ordered`: in the order of first appearance."""
         weights = rows[WEIGHT].cast(pl.Int64).alias(ROWS)
         columns = [weights, *([rows[TIME].alias(LATEST)] if self.timed else [])]
         columns += [column for scalar in self.scalars for column in scalar.columns(rows)]
-        return reduce(rows.select(key).hstack(columns), key, self.parts)
+        return reduce(rows.select(key).hstack(columns), key, self.parts, ordered)
 
     def results(self, cells: pl.DataFrame, items: Mapping[str, pl.Series]) -> pl.DataFrame:
         """The result columns from the parts of cells, and from the results of multisets, aligned with them."""

@@ -17,6 +17,8 @@ from riverrun.errors import Invalid
 from riverrun.kernels.aggregates.exact import Floats, compensated, slices
 
 _CELL = "_cell"
+_FIRST = "_first"
+_MANY = 50_000
 
 Grouping = tuple[list[pl.Series], list[pl.Expr]]
 
@@ -47,13 +49,26 @@ def combine(old: pl.DataFrame, new: pl.DataFrame, parts: Sequence[Part]) -> pl.D
     return pl.DataFrame(found).select([name for part in parts for name in part.columns])
 
 
-def reduce(rows: pl.DataFrame, key: Sequence[str], parts: Sequence[Part]) -> pl.DataFrame:
-    """One row per distinct `key`, in the order of first appearance, with the columns of all parts."""
+def reduce(rows: pl.DataFrame, key: Sequence[str], parts: Sequence[Part], ordered: bool = True) -> pl.DataFrame:
+    """One row per distinct `key` with the columns of all parts; `ordered`: in the order of first appearance."""
     plans = [part.grouping(rows) for part in parts]
     helped = [column for columns, _ in plans for column in columns]
     grouped = rows.hstack(helped) if helped else rows
-    groups = grouped.group_by(key, maintain_order=True).agg([expr for _, exprs in plans for expr in exprs])
+    exprs = [expr for _, made in plans for expr in made]
+    if rows.height >= _MANY and all(isinstance(part, Count | Total | Exact | Extreme) for part in parts):
+        groups = _streamed(grouped, key, exprs, ordered)
+    else:
+        groups = grouped.group_by(key, maintain_order=True).agg(exprs)
     return groups.select(key).hstack([column for part in parts for column in part.reduced(groups)])
+
+
+def _streamed(rows: pl.DataFrame, key: Sequence[str], exprs: list[pl.Expr], ordered: bool) -> pl.DataFrame:
+    """The same by Polars' streaming engine, which needs half the time for many groups but keeps no order."""
+    if not ordered:
+        return rows.lazy().group_by(key).agg(exprs).collect(engine="streaming")
+    first = pl.col(_FIRST).min()
+    groups = rows.with_row_index(_FIRST).lazy().group_by(key).agg(*exprs, first).collect(engine="streaming")
+    return groups.sort(_FIRST)
 
 
 @dataclass(frozen=True)
