@@ -138,16 +138,15 @@ class Total:
 
     def plus(self, old: pl.DataFrame, new: pl.DataFrame) -> list[pl.Series]:
         left, right = old[self.name].fill_null(0), new[self.name]
-        total = left + right
         if self.kind.is_decimal():
             estimate = left.cast(pl.Float64) + right.cast(pl.Float64)
             wrong = bool((estimate.abs() > self._limit * (1 - 1e-9)).any())
         else:
-            a, b, sums = left.to_numpy(), right.to_numpy(), total.to_numpy()
-            wrong = bool((((a ^ sums) & (b ^ sums)) < 0).any())
+            a, b = left.to_numpy(), right.to_numpy()
+            wrong = bool((((a ^ (a + b)) & (b ^ (a + b))) < 0).any())
         if wrong:
             raise self._overflow()
-        return [total.cast(self.kind).alias(self.name)]
+        return [(left + right).cast(self.kind).alias(self.name)]
 
     def _overflow(self) -> Invalid:
         return Invalid(f"{self.owner}: the sum does not fit {self.kind}", hint="Sum a decimal or a double instead")
