@@ -40,7 +40,7 @@ def check(kernel, script, retracts=False, directory=None):
     assert [row["_offset"] for row in player.view.late] == [row["_offset"] for row in oracle.late if kernel.aside]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(epochs(), CHOSEN, SHAPES, POLICIES)
 def test_equals_the_oracle_after_every_epoch(script, aggs, shape, policy):
     check(hopping((*aggs, RATE), shape, **policy), script)

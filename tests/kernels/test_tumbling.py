@@ -43,7 +43,7 @@ POLICIES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(epochs(), CHOSEN, POLICIES)
 def test_equals_the_oracle_after_every_epoch(script, aggs, policy):
     check(tumbling((*aggs, RATE), **policy), script)

@@ -64,7 +64,7 @@ def assert_same(state, memory, keys):
             assert content(found.unique(spec.address)) == content(here.probe(keys))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(EPOCH, min_size=1, max_size=8), st.sampled_from([0, 400, 3000]), ROWS)
 def test_same_as_memory(epochs, inline_bytes, wanted):
     keys = frame(wanted)
