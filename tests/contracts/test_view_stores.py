@@ -429,7 +429,7 @@ class StoreContract:
         Flow(store, revenue()).commit(rows(("a", 1, 1)))
         with pytest.raises(Invalid):
             View(store, "revenue").rows(where=where)
-        assert View(store, "revenue").rows(where="user <> 'a;--)'") == []
+        assert View(store, "revenue").rows(where="user = 'a;--)' or n = 1")
 
     def test_sql_reads_all_views_and_binds_values(self, store):
         flow = Flow(store, revenue(), revenue(name="Costs"))
@@ -758,7 +758,12 @@ class StoreContract:
 
     # Any changes in any epochs
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=50,
+        deadline=None,
+        # Each example has a flow and a view of its own; each backend runs the test for itself.
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+    )
     @given(data=st.data())
     def test_a_view_is_the_sum_of_its_changes(self, store, data):
         number = next(_numbers)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from riverrun.errors import NotFound, did_you_mean
+from riverrun.position import Position
 from riverrun.views.epoch import Last
 from riverrun.views.positions import from_json, to_json
 from riverrun.views.spec import ViewSpec
@@ -96,7 +97,7 @@ def find_flow(db: Session, flow: str, rebuild: int = LIVE) -> FlowRow:
     """A flow's row; one that was never written is at epoch 0."""
     row = db.one(f"select {_FLOW} from {FLOWS} where flow = ? and rebuild = ?", flow, rebuild)
     if row is None:
-        return FlowRow(Last(epoch=0, fence=0, positions={}), 0)
+        return FlowRow(Last(epoch=0, fence=0, positions=Position()), 0)
     epoch, fence, positions, manifest, ledger, received, committed, run, seq = row
     last = Last(
         epoch=epoch,

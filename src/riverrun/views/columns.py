@@ -90,6 +90,8 @@ def scalar(value: Any, name: str, kind: pa.DataType) -> pa.Array:
             if pa.types.is_timestamp(kind):
                 return pa.array([datetime.fromisoformat(value)]).cast(kind)
             return pa.array([value]).cast(kind)
+        if isinstance(value, int | float) and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+            raise TypeError("a number is not a time")
         if isinstance(value, datetime) and value.tzinfo is None and pa.types.is_timestamp(kind) and kind.tz:
             value = value.replace(tzinfo=UTC)
         return pa.array([value], kind)

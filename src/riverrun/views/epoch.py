@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from riverrun.position import Position
 from riverrun.views.positions import Positions
 
 WEIGHT = "_weight"
@@ -46,7 +47,7 @@ class Last:
 
     epoch: int
     fence: int
-    positions: dict[str, dict[int, int]]
+    positions: Position
     manifest: bytes | None = None
     ledger: Any = None
     received: int = 0
@@ -60,5 +61,5 @@ class Progress:
 
     commit: int
     epoch: int
-    positions: dict[str, dict[int, int]]
+    positions: Position
     committed: int

@@ -14,7 +14,7 @@ from riverrun.views.spec import ViewSpec
 if TYPE_CHECKING:
     import polars as pl
 
-_ONLY = "only"
+_ONLY = "single"
 
 
 @dataclass(frozen=True, slots=True)

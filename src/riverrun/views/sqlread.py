@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from riverrun.durations import from_micros
 from riverrun.errors import Invalid, OutOfRange
+from riverrun.position import Position
 from riverrun.views import catalogue
 from riverrun.views.catalogue import CHANGES, EPOCHS, FLOWS, LIVE, VIEWS, Session, ViewRow
 from riverrun.views.changelog import Change, Cursor, changes_of
@@ -16,10 +17,10 @@ from riverrun.views.columns import keep
 from riverrun.views.epoch import Progress
 from riverrun.views.layout import Layout
 from riverrun.views.ops import DELETE, OLD, OP
-from riverrun.views.positions import Positions, covers, from_json
+from riverrun.views.positions import from_json
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sqlstore import SqlStore
-from riverrun.views.where import check_condition
+from riverrun.views.where import condition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,7 @@ class SqlReads(SqlStore):
 
     @abstractmethod
     def _scan(self, db: Session, view: ViewRow, layout: Layout, where: str | None, limit: int | None) -> pa.Table:
-        """Kept rows in key order."""
+        """Kept rows in key order; `where` has been checked."""
 
     @abstractmethod
     def _get(self, db: Session, view: ViewRow, layout: Layout, key: Sequence[Any]) -> pa.Table:
@@ -54,14 +55,13 @@ class SqlReads(SqlStore):
             return int(row[0]) if row else 0
 
     def fetch(self, view: str, where: str | None = None, limit: int | None = None) -> pa.Table:
-        if where is not None:
-            check_condition(where)
         if limit is not None and limit < 0:
             raise Invalid(f"limit cannot be negative: {limit}")
         with self._reading() as db:
             row = catalogue.need_view(db, view)
             layout = Layout.of(row.spec)
-            kept = self._scan(db, row, layout, where, limit)
+            checked = None if where is None else condition(where, row.spec.visible)
+            kept = self._scan(db, row, layout, checked, limit)
         return layout.give_back(kept)
 
     def lookup(self, view: str, key: Sequence[pa.Array]) -> pa.Table:
@@ -92,7 +92,7 @@ class SqlReads(SqlStore):
                 after = Cursor.parse(change.cursor)
                 yield change
 
-    def version(self, view: str, at: Positions | int) -> tuple[Progress, pa.Table]:
+    def version(self, view: str, at: Position | int) -> tuple[Progress, pa.Table]:
         with self._reading() as db:
             row = catalogue.need_view(db, view)
             if row.spec.history_micros is None:
@@ -122,13 +122,13 @@ def _progress(db: Session, name: str) -> Progress:
         raise AssertionError(name)
     spec, seq, epoch, positions, committed = row
     if seq is None:
-        return Progress(0, 0, {}, 0)
+        return Progress(0, 0, Position(), 0)
     return Progress(seq, epoch, of_topics(catalogue.read_spec(spec), from_json(positions)), committed)
 
 
-def of_topics(spec: ViewSpec, positions: dict[str, dict[int, int]]) -> dict[str, dict[int, int]]:
+def of_topics(spec: ViewSpec, positions: Position) -> Position:
     """The positions of the topics a view reads; all of them when it does not say."""
-    return {topic: at for topic, at in positions.items() if not spec.topics or topic in spec.topics}
+    return Position({topic: at for topic, at in positions.items() if not spec.topics or topic in spec.topics})
 
 
 def _checked(db: Session, view: ViewRow, cursor: Cursor | None) -> Cursor:
@@ -162,7 +162,7 @@ def _by_time(db: Session, view: ViewRow, time: int) -> Progress | None:
     return _known(view.spec, rows[0]) if rows else None
 
 
-def _by_position(db: Session, view: ViewRow, wanted: Positions) -> Progress | None:
+def _by_position(db: Session, view: ViewRow, wanted: Position) -> Progress | None:
     """The first epoch that had read so far, found by halving: positions only grow."""
     seqs = [
         seq
@@ -179,7 +179,7 @@ def _by_position(db: Session, view: ViewRow, wanted: Positions) -> Progress | No
             *(view.spec.flow, seqs[middle]),
         )
         known = _known(view.spec, rows[0])
-        if covers(known.positions, wanted):
+        if wanted <= known.positions:
             found, high = known, middle
         else:
             low = middle + 1

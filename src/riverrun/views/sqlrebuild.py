@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from riverrun.errors import Conflict, Invalid, NotFound
 from riverrun.failpoints import failpoint
+from riverrun.position import Position
 from riverrun.views import catalogue
 from riverrun.views.catalogue import CHANGES, EPOCHS, FLOWS, LIVE, VIEWS, FlowRow, Session, ViewRow
 from riverrun.views.epoch import WEIGHT, Last, now
 from riverrun.views.layout import Layout
-from riverrun.views.positions import Positions, same
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sqlread import SqlReads
 from riverrun.views.sqlstore import check_fence
@@ -27,7 +27,7 @@ class SqlRebuilds(SqlReads):
     def begin_rebuild(self, flow: str, specs: Sequence[ViewSpec]) -> int:
         with self._writing(flow) as db:
             rebuild = catalogue.next_id(db)
-            catalogue.write_flow(db, flow, rebuild, FlowRow(Last(epoch=0, fence=0, positions={}), 0))
+            catalogue.write_flow(db, flow, rebuild, FlowRow(Last(epoch=0, fence=0, positions=Position()), 0))
             for spec in specs:
                 if spec.flow != flow:
                     raise Invalid(f"view {spec.name!r} belongs to flow {spec.flow!r}, not to {flow!r}")
@@ -127,9 +127,9 @@ def _check_owner(found: ViewRow | None, spec: ViewSpec) -> None:
         raise Conflict(f"view {found.spec.name!r} belongs to flow {found.spec.flow!r}, not to {spec.flow!r}")
 
 
-def _check_positions(flow: str, topics: set[str], live: Positions, built: Positions) -> None:
+def _check_positions(flow: str, topics: set[str], live: Position, built: Position) -> None:
     both = live.keys() & topics
-    if not same({topic: live[topic] for topic in both}, {topic: built.get(topic, {}) for topic in both}):
+    if Position({t: live[t] for t in both}) != Position({t: built.get(t, {}) for t in both}):
         raise Conflict(
             f"the rebuild of flow {flow!r} has not read up to where the running one is",
             hint="Commit its next epochs, then switch",

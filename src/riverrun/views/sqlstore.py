@@ -19,7 +19,7 @@ from riverrun.views.changelog import pack
 from riverrun.views.epoch import WEIGHT, Epoch, Last
 from riverrun.views.layout import Layout
 from riverrun.views.ops import DELETE, INSERT, NEW, OP
-from riverrun.views.positions import from_json, read_positions, same
+from riverrun.views.positions import as_position, from_json
 from riverrun.views.spec import ViewSpec
 from riverrun.views.store import Store
 
@@ -264,7 +264,7 @@ def _check_repeated(db: Session, epoch: Epoch, rebuild: int) -> None:
             f"epoch {epoch.epoch} of flow {epoch.flow!r} is older than the epochs remembered here",
             hint="The checkpoint is older than this store: restore both, or rebuild",
         )
-    if not same(from_json(row[0]), read_positions(epoch.positions)):
+    if from_json(row[0]) != as_position(epoch.positions):
         raise Conflict(
             f"epoch {epoch.epoch} of flow {epoch.flow!r} was committed with other input positions ({row[0]})",
             hint="Two checkpoints write the same views: stop one of them, or rebuild",
@@ -275,7 +275,7 @@ def _after(epoch: Epoch, last: Last) -> Last:
     return Last(
         epoch=epoch.epoch,
         fence=epoch.fence,
-        positions=read_positions(epoch.positions),
+        positions=as_position(epoch.positions),
         manifest=epoch.manifest,
         ledger=epoch.ledger,
         received=epoch.received,

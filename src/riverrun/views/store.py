@@ -21,9 +21,9 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.epoch import Epoch, Last, Progress
-from riverrun.views.positions import Positions
 from riverrun.views.spec import ViewSpec
 
 
@@ -121,7 +121,7 @@ class Store(ABC):
         them are no longer kept."""
 
     @abstractmethod
-    def version(self, view: str, at: Positions | int) -> tuple[Progress, pa.Table]:
+    def version(self, view: str, at: Position | int) -> tuple[Progress, pa.Table]:
         """The view as it was after the first epoch that had read up to a position, or after the last one committed
         by a time (microseconds). `Invalid` when the view keeps no history, `OutOfRange` outside of it."""
 

@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 
 from riverrun.durations import Duration, seconds, to_micros
 from riverrun.errors import Invalid, NotFound, TimedOut, did_you_mean
+from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import rows_of, scalar
 from riverrun.views.epoch import Progress
-from riverrun.views.positions import Positions, covers, read_positions, to_text
+from riverrun.views.positions import Positions, as_position
 from riverrun.views.spec import ViewSpec
 from riverrun.views.store import Store
 
@@ -110,16 +111,16 @@ class View:
         return str(Cursor(self._store.progress(self.name).commit))
 
     @property
-    def position(self) -> dict[str, dict[int, int]]:
+    def position(self) -> Position:
         """How far the view's topics have been processed."""
         return self._store.progress(self.name).positions
 
     def as_of(self, at: Positions | str | datetime) -> Snapshot:
         """The view as it was when a position had been processed, or at a time of commit; needs `history`."""
         if isinstance(at, datetime):
-            wanted: Positions | int = to_micros(at)
+            wanted: Position | int = to_micros(at)
         else:
-            wanted = read_positions(at)
+            wanted = as_position(at)
             self._check_topics(wanted)
         progress, table = self._store.version(self.name, wanted)
         return Snapshot(self.spec, progress, table)
@@ -133,16 +134,15 @@ class View:
     def _wait_for(self, at_least: Positions | str | None, timeout: Duration | None) -> None:
         if at_least is None:
             return
-        wanted = read_positions(at_least)
+        wanted = as_position(at_least)
         self._check_topics(wanted)
-        if self._until(lambda progress: covers(progress.positions, wanted), seconds(timeout)) is None:
-            have = to_text(self.position)
+        if self._until(lambda progress: wanted <= progress.positions, seconds(timeout)) is None:
             raise TimedOut(
-                f"view {self.name!r} has processed {have or 'nothing'} and not yet {to_text(wanted)}",
+                f"view {self.name!r} has processed {self.position or 'nothing'} and not yet {wanted}",
                 hint="Wait longer, or see whether the flow is running",
             )
 
-    def _check_topics(self, wanted: Positions) -> None:
+    def _check_topics(self, wanted: Position) -> None:
         topics = self.spec.topics
         for topic in wanted:
             if topics and topic not in topics:

@@ -1,44 +1,65 @@
-"""Conditions given as text: one expression, nothing else."""
+"""Conditions given as text: one expression over the columns, nothing else."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import NoReturn
 
 from riverrun.errors import Invalid
 
 _TOKEN = re.compile(
     r"""(?P<text>'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\])"""
-    r"""|(?P<comment>--|/\*)|(?P<word>[^\W\d]\w*)|(?P<open>\()|(?P<close>\))|(?P<bad>[;'"`$\\\0])|(?P<other>.)""",
+    r"""|(?P<comment>--|/\*)|(?P<word>[^\W\d]\w*)|(?P<open>\()|(?P<close>\))"""
+    r"""|(?P<bad>[;'"`$\\\0])|(?P<other>\d\w*|.)""",
     re.DOTALL,
 )
-_STATEMENTS = {"select", "with", "values", "insert", "update", "delete", "table"}
-_PREFIXES = {"x", "b"}  # of literals that are still read as plain quoted text
+_STATEMENTS = frozenset(("select", "with", "values", "insert", "update", "delete", "table"))
+_OPERATORS = frozenset(
+    word
+    for line in (
+        "all and any as between case cast collate distinct else end escape exists false from glob ilike in is",
+        "isnull like not notnull null or similar some then to true when",
+    )
+    for word in line.split()
+)
+_CALL = re.compile(r"\s*\(")
+_PREFIXES = frozenset("xXbB")  # of literals that are still read as plain quoted text
 
 
-def check_condition(where: str) -> None:
-    """`Invalid` unless the text can only be one expression: brackets match, no statement, comment or second one.
+def condition(where: str, columns: Sequence[str]) -> str:
+    """The condition with the columns in quotes, so that no database takes `user` or `End` for a word of its own.
 
-    >>> check_condition("amount > 10 and user = 'it''s; me'")
+    `Invalid` unless the text can only be one expression: brackets match, and there is no statement or comment in it.
+
+    >>> condition("User = 'it''s; me' and upper(name) <> 'X'", ["user", "name"])
+    '"user" = \\'it\\'\\'s; me\\' and upper("name") <> \\'X\\''
     """
-    depth = 0
-    last = ""
+    known = {name.lower(): name for name in columns}
+    depth, before, made = 0, "", []
     for token in _TOKEN.finditer(where):
         kind, text = token.lastgroup, token[0]
-        if kind == "word" and text.lower() in _STATEMENTS:
+        word = text.lower()
+        if kind == "word" and word in _STATEMENTS:
             _refuse(where, f"{text!r} in it; a column of that name is written in double quotes")
         if kind in ("comment", "bad"):
             _refuse(where, f"{text!r} in it")
-        if kind == "text" and last and last.lower() not in _PREFIXES:
-            _refuse(where, f"{last + text!r} in it; write text in plain single quotes")
+        if kind == "text" and before and before not in _PREFIXES:
+            _refuse(where, f"{before + text!r} in it; write text in plain single quotes")
+        if kind == "word" and word in known and word not in _OPERATORS and not _CALL.match(where, token.end()):
+            made.append('"' + known[word].replace('"', '""') + '"')
+        else:
+            made.append(text)
         depth += (kind == "open") - (kind == "close")
         if depth < 0:
             break
-        last = text if kind == "word" else ""
+        before = text if kind == "word" else ""
     if depth:
         _refuse(where, "brackets that do not match")
     if not where.strip():
         _refuse(where, "nothing in it")
+    return "".join(made)
 
 
-def _refuse(where: str, why: str) -> None:
+def _refuse(where: str, why: str) -> NoReturn:
     raise Invalid(f"not one condition: {where!r} has {why}", hint="Write one SQL condition over the view's columns")
