@@ -759,7 +759,7 @@ class StoreContract:
     # Any changes in any epochs
 
     @settings(
-        max_examples=50,
+        max_examples=35,
         deadline=None,
         # Each example has a flow and a view of its own; each backend runs the test for itself.
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],

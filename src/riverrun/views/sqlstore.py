@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import socket
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from riverrun.durations import Duration, micros
-from riverrun.errors import Conflict, Fenced, NotFound, did_you_mean
+from riverrun.errors import Conflict, Fenced, NotFound, Transient, did_you_mean
 from riverrun.failpoints import failpoint
 from riverrun.views import catalogue
 from riverrun.views.catalogue import CHANGES, EPOCHS, LIVE, VIEWS, FlowRow, Session, ViewRow
@@ -25,7 +25,6 @@ from riverrun.views.store import Store
 
 if TYPE_CHECKING:
     import polars as pl
-    import pyarrow as pa
 
 _EPOCHS_KEPT = 100  # at least so many are remembered, however old
 _PRUNE_EVERY = 1_000_000
@@ -126,16 +125,32 @@ class SqlStore(Store):
             return catalogue.find_flow(db, flow, rebuild or LIVE).last
 
     def commit(self, epoch: Epoch) -> bool:
+        ready = self._netted(epoch)
+        failpoint("views.netted")
         with self._writing(epoch.flow) as db:
             failpoint("views.begun")
-            applied = self._apply(db, epoch)
+            applied = self._apply(db, epoch, ready)
             failpoint("views.applied")
         failpoint("views.committed")
         if applied:
             self.announce()
         return applied
 
-    def _apply(self, db: Session, epoch: Epoch) -> bool:
+    def _netted(self, epoch: Epoch) -> dict[int, pl.DataFrame]:
+        """The changes of each table the epoch will change, computed while others may still write."""
+        from riverrun.views.net import net
+
+        rebuild = epoch.rebuild or LIVE
+        with self._reading() as db:
+            views = catalogue.find_views(db, epoch.flow, rebuild)
+            is_next = epoch.epoch == catalogue.find_flow(db, epoch.flow, rebuild).last.epoch + 1
+        if not is_next:
+            return {}
+        known = [(views[name], rows) for name, rows in epoch.changes.items() if name in views and rows.num_rows]
+        layouts = [(view, Layout.of(view.spec), rows) for view, rows in known]
+        return {view.rows: net(layout.keep(rows), WEIGHT, layout.key) for view, layout, rows in layouts}
+
+    def _apply(self, db: Session, epoch: Epoch, ready: Mapping[int, pl.DataFrame]) -> bool:
         rebuild = epoch.rebuild or LIVE
         row = catalogue.find_flow(db, epoch.flow, rebuild)
         if rebuild and not catalogue.has_flow(db, epoch.flow, rebuild):
@@ -156,20 +171,20 @@ class SqlStore(Store):
         after = FlowRow(_after(epoch, row.last), row.seq + 1)
         for name, rows in epoch.changes.items():
             if rows.num_rows:
-                self._change(db, views[name], rows, after)
+                if views[name].rows not in ready:
+                    raise Transient(f"view {name!r} was replaced while epoch {epoch.epoch} was being computed")
+                self._change(db, views[name], ready[views[name].rows], after)
+                failpoint("views.changed")
         catalogue.write_flow(db, epoch.flow, rebuild, after)
         catalogue.write_epoch(db, epoch.flow, rebuild, after)
         if rebuild == LIVE:
             self._prune(db, epoch.flow, list(views.values()), after)
         return True
 
-    def _change(self, db: Session, view: ViewRow, rows: pa.Table, at: FlowRow) -> None:
+    def _change(self, db: Session, view: ViewRow, changes: pl.DataFrame, at: FlowRow) -> None:
         import polars as pl
 
-        from riverrun.views.net import net
-
         layout = Layout.of(view.spec)
-        changes = net(layout.keep(rows), WEIGHT, layout.key)
         if view.rebuild == LIVE:
             changes = self._with_old(db, view, layout, changes)
         gone = changes.filter(pl.col(OP) == DELETE)

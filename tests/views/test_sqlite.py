@@ -1,0 +1,230 @@
+"""What can happen to a store that is a file."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from riverrun import failpoints
+from riverrun.errors import Busy, Conflict, Corrupt, DiskFull, Fenced, Invalid, NewerFormat, Unavailable
+from riverrun.views import Epoch, View, ViewSpec
+from riverrun.views.sqlite import SqliteStore
+
+SPEC = ViewSpec("v", "flow", "k bigint, s string", ("k",), ("t",))
+PLACES = ("views.netted:2", "views.begun:2", "views.changed", "views.changed:3", "views.applied:2", "views.committed:2")
+PROGRAM = Path(__file__).parents[1] / "programs" / "commit_epochs.py"
+
+
+def rows(count: int, text: str = "x", weight: int = 1) -> dict[str, pa.Table]:
+    return {"v": pa.table({"k": range(count), "s": [text] * count, "_weight": [weight] * count})}
+
+
+def epoch(number: int, changes: dict[str, pa.Table] | None = None, fence: int = 1) -> Epoch:
+    return Epoch("flow", fence, number, {"t": {0: number}}, changes or {})
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "views.db"
+
+
+@pytest.fixture
+def store(path):
+    with SqliteStore(path) as store:
+        store.declare(SPEC)
+        store.take_fence("flow")
+        yield store
+
+
+def state(path) -> tuple:
+    with SqliteStore(path, create=False) as store:
+        last = store.last("flow")
+        views = [View(store, name) for name in ("one", "two")]
+        changes = [[(c.op, c.before, c.after) for c in view.changes(timeout=0)] for view in views]
+        history = [[view.as_of({"t": {0: n}}).rows() for n in range(1, last.epoch + 1)] for view in views]
+        return (last.epoch, last.positions, last.manifest), [view.rows() for view in views], changes, history
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory) -> tuple:
+    """What the program leaves when nothing happens to it."""
+    path = tmp_path_factory.mktemp("clean") / "views.db"
+    subprocess.run([sys.executable, str(PROGRAM), str(path), "3"], check=True, stdout=subprocess.DEVNULL)
+    return state(path)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_killed_at_every_step_it_goes_on_as_if_nothing_had_been(program, clean, path, place):
+    killed = program(PROGRAM, path, 3, failpoints=f"{place}=kill")
+    assert killed.wait(30) == -signal.SIGKILL
+    acknowledged = len(killed.communicate()[0].splitlines())
+    with SqliteStore(path, create=False) as store:
+        assert store.last("flow").epoch == acknowledged + place.startswith("views.committed")
+    assert program(PROGRAM, path, 3).wait(30) == 0
+    assert state(path) == clean
+
+
+def test_a_run_that_was_stopped_and_wakes_up_is_fenced(program, tmp_path):
+    path = tmp_path / "views.db"
+    stopped = program(PROGRAM, path, 4, failpoints="views.netted:3=stop")
+    assert [stopped.stdout.readline() for _ in range(2)] == ["1\n", "2\n"]
+    os.waitid(os.P_PID, stopped.pid, os.WSTOPPED)
+    assert program(PROGRAM, path, 4).wait(30) == 0
+    stopped.send_signal(signal.SIGCONT)
+    _, said = stopped.communicate(timeout=30)
+    assert stopped.returncode == 1
+    assert "run 1 of flow 'flow' may write nothing more: run 2 has taken over" in said
+    assert state(path)[0][0] == 4
+
+
+def test_disk_full_is_said_and_passes(store):
+    store.commit(epoch(1, rows(10)))
+    writer = store._writer
+    [(pages,)] = writer.execute("pragma page_count").fetchall()
+    writer.execute(f"pragma max_page_count = {pages + 2}")
+    with pytest.raises(DiskFull, match="no room"):
+        store.commit(epoch(2, rows(5000, "y" * 200)))
+    assert View(store, "v").get(1) == {"k": 1, "s": "x"}
+    assert store.last("flow").epoch == 1
+    writer.execute("pragma max_page_count = 1000000")
+    assert store.commit(epoch(2, rows(5000, "y" * 200)))
+
+
+def test_an_error_of_the_disk_leaves_the_epoch_to_be_committed_again(store):
+    failpoints.arm("views.applied=enospc")
+    with pytest.raises(DiskFull):
+        store.commit(epoch(1, rows(10)))
+    assert View(store, "v").rows() == []
+    assert store.commit(epoch(1, rows(10)))
+
+
+def test_a_file_that_is_gone_or_replaced_is_never_written_to(store, path, tmp_path):
+    store.commit(epoch(1, rows(10)))
+    path.rename(tmp_path / "elsewhere.db")
+    for use in (lambda: store.commit(epoch(2)), lambda: View(store, "v")):
+        with pytest.raises(Corrupt, match="was removed or replaced"):
+            use()
+    path.write_bytes(b"")
+    with pytest.raises(Corrupt, match="was removed or replaced"):
+        store.commit(epoch(2))
+
+
+def test_a_store_that_should_be_there_is_not_made_anew(path):
+    with pytest.raises(Unavailable, match="is missing"):
+        SqliteStore(path, create=False)
+    assert not path.exists()
+
+
+def test_a_newer_format_is_refused(store, path):
+    store.close()
+    db = sqlite3.connect(path)
+    db.execute("pragma user_version = 99")
+    db.close()
+    with pytest.raises(NewerFormat, match="has format 99"):
+        SqliteStore(path)
+
+
+def test_a_file_of_another_program_is_refused(path):
+    db = sqlite3.connect(path)
+    db.execute("create table theirs (a)")
+    db.close()
+    with pytest.raises(Conflict, match="another program"):
+        SqliteStore(path)
+    path.unlink()
+    path.write_bytes(b"not a database at all, but long enough to look like one " * 20)
+    with pytest.raises(Corrupt, match="damaged"):
+        SqliteStore(path)
+
+
+def test_damage_is_named(store, path):
+    store.commit(epoch(1, rows(5000, "some text")))
+    store.close()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(os.urandom(path.stat().st_size - 4096))
+    with pytest.raises(Corrupt, match=r"views\.db is damaged"), SqliteStore(path) as damaged:
+        View(damaged, "v").rows()
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(Unavailable, match="cannot be used"):
+        SqliteStore(tmp_path / "nowhere" / "views.db")
+
+
+def test_a_writer_that_waits_too_long_says_so(store, path):
+    with SqliteStore(path, wait=0.05) as other, store._writing("flow"):
+        with pytest.raises(Busy):
+            other.take_fence("flow")
+        assert View(other, "v").rows() == []
+
+
+def test_two_processes_may_create_the_same_store(tmp_path):
+    errors: list[BaseException] = []
+
+    def create() -> None:
+        try:
+            with SqliteStore(tmp_path / "new.db") as made:
+                made.take_fence("flow")
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=create) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    with SqliteStore(tmp_path / "new.db") as made:
+        assert made.last("flow").fence == 4
+
+
+def _follow(path: str, found: multiprocessing.Queue) -> None:
+    with SqliteStore(path, create=False) as mine:
+        found.put("ready")
+        found.put(len(View(mine, "v").rows(at_least={"t": {0: 2}})))
+
+
+def test_another_process_reads_while_this_one_writes(store, path):
+    context = multiprocessing.get_context("spawn")
+    found = context.Queue()
+    reader = context.Process(target=_follow, args=(str(path), found))
+    reader.start()
+    assert found.get(timeout=30) == "ready"
+    store.commit(epoch(1, rows(10)))
+    store.commit(epoch(2, rows(20)))
+    assert found.get(timeout=30) == 20
+    reader.join(10)
+
+
+def test_a_condition_on_the_key_uses_it(store):
+    store.commit(epoch(1, rows(10)))
+    plan = store.query("explain query plan select * from v where k = 3")
+    assert "SEARCH" in plan[0]["detail"]
+
+
+def test_people_see_views_with_any_tool(store, path):
+    store.commit(epoch(1, rows(2)))
+    with sqlite3.connect(path) as db:
+        assert db.execute("select * from v order by k").fetchall() == [(0, "x"), (1, "x")]
+    db.close()
+
+
+def test_an_older_fence_is_refused_even_before_the_first_epoch(store):
+    store.take_fence("flow")
+    with pytest.raises(Fenced):
+        store.commit(epoch(1))
+
+
+def test_queries_cannot_reach_other_files(store, tmp_path):
+    for sql in (f"attach '{tmp_path}/x.db' as x", "select writefile('x', 'y')", "select load_extension('x')"):
+        with pytest.raises(Invalid):
+            store.query(sql)
