@@ -611,6 +611,21 @@ class StoreContract:
         thread.join()
         assert seen == [{"user": f"k{n}", "n": n} for n in range(3)]
 
+    def test_changes_end_after_a_time_without_any_though_epochs_go_on(self, store):
+        flow = Flow(store, revenue())
+        flow.commit(rows(("a", 1, 1)))
+        stop = threading.Event()
+
+        def go_on() -> None:
+            while not stop.is_set():
+                flow.commit()
+
+        thread = threading.Thread(target=go_on)
+        thread.start()
+        assert len(list(View(store, "revenue").changes(timeout=0.2))) == 1
+        stop.set()
+        thread.join()
+
     def test_changes_of_many_rows_come_in_parts(self, store):
         flow = Flow(store, revenue())
         many = 70_001
@@ -724,7 +739,8 @@ class StoreContract:
     def test_a_rebuild_may_change_columns_and_add_views(self, store):
         flow = Flow(store, revenue())
         flow.commit(rows(("a", 1, 1)))
-        cursor = View(store, "revenue").cursor
+        before = View(store, "revenue")
+        cursor = before.cursor
         wide = "user string, n double, m string"
         token = store.begin_rebuild("shop", [revenue(schema=wide), revenue(name="more")])
         changes = {"revenue": weighted(wide, ("a", 0.5, "x", 1)), "more": rows(("b", 1, 1))["revenue"]}
@@ -734,6 +750,7 @@ class StoreContract:
             store.switch(token, flow.fence)
         store.switch(token, fence, epoch=40)
         assert contents(store) == [("a", 0.5, "x")]
+        assert before.get("a") == {"user": "a", "n": 0.5, "m": "x"}
         assert contents(store, "more") == [("b", 1)]
         assert View(store, "revenue").sql("select * from revenue") == [{"user": "a", "n": 0.5, "m": "x"}]
         with pytest.raises(OutOfRange):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from riverrun.errors import Invalid
-from riverrun.views.columns import give_back, rows_of
+from riverrun.views.columns import rows_of
+from riverrun.views.layout import Layout
 from riverrun.views.ops import DELETE, INSERT, OLD, OP
 from riverrun.views.spec import ViewSpec
 
@@ -77,19 +78,12 @@ def _parts(changes: pl.DataFrame) -> Iterator[tuple[int, bytes]]:
         yield _count(part), out.getvalue()
 
 
-def unpack(blob: bytes, spec: ViewSpec) -> tuple[list[int], pa.Table]:
-    """Ops and rows of a blob, with the values as they were given."""
-    kept = pa.ipc.open_file(pa.BufferReader(blob)).read_all()
-    columns = [give_back(kept.column(f"c{i}"), field.type) for i, field in enumerate(spec.arrow)]
-    return kept.column(OP).to_pylist(), pa.table(columns, schema=spec.arrow)
-
-
 def changes_of(blob: bytes, spec: ViewSpec, commit: int, before: int, total: int) -> Iterator[Change]:
     """The changes in a blob of a commit of `total` changes, `before` of them in earlier blobs."""
-    ops, table = unpack(blob, spec)
+    kept = pa.ipc.open_file(pa.BufferReader(blob)).read_all()
     at = before
     old: dict[str, Any] | None = None
-    for op, row in zip(ops, rows_of(table.select(spec.visible)), strict=True):
+    for op, row in zip(kept.column(OP).to_pylist(), rows_of(Layout.of(spec).give_back(kept)), strict=True):
         if op == OLD:
             old = row
             continue

@@ -53,9 +53,11 @@ class Layout:
         return frame
 
     def give_back(self, kept: pa.Table) -> pa.Table:
-        """Kept rows as the view's rows."""
-        arrays = [give_back(kept.column(f"c{i}"), field.type) for i, field in enumerate(self.spec.arrow)]
-        return pa.table(arrays, schema=self.spec.arrow)
+        """Kept rows as readers see them."""
+        spec = self.spec
+        shown = [(name, spec.names.index(name)) for name in spec.visible]
+        columns = {name: give_back(kept.column(f"c{i}"), spec.arrow.field(i).type) for name, i in shown}
+        return pa.table(columns, schema=pa.schema([spec.arrow.field(i) for _, i in shown]))
 
     def table(self, columns: list[list[object]]) -> pa.Table:
         """A table of kept rows from plain lists, one per column."""

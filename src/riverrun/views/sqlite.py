@@ -96,6 +96,7 @@ class SqliteStore(SqlRebuilds):
         db.execute("pragma journal_mode = wal")
         db.execute("pragma synchronous = full")
         db.execute("pragma wal_autocheckpoint = 4000")
+        db.execute("pragma journal_size_limit = 67108864")
         db.execute("pragma cache_size = -65536")
         if application == _APPLICATION:
             return

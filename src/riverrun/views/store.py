@@ -103,7 +103,7 @@ class Store(ABC):
 
     @abstractmethod
     def fetch(self, view: str, where: str | None = None, limit: int | None = None) -> pa.Table:
-        """Rows of a view, all columns, in key order. `where` is one SQL condition over the visible columns."""
+        """Rows of a view, the visible columns, in key order. `where` is one SQL condition over the visible columns."""
 
     @abstractmethod
     def lookup(self, view: str, key: Sequence[pa.Array]) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -31,8 +31,12 @@ class View:
 
     def __init__(self, store: Store, name: str) -> None:
         self._store = store
-        self.name = name
-        self.spec: ViewSpec = store.spec(name)
+        self.name = store.spec(name).name
+
+    @property
+    def spec(self) -> ViewSpec:
+        """The view's declaration; a rebuild may change it."""
+        return self._store.spec(self.name)
 
     def get(
         self, key: Any, *, at_least: Positions | str | None = None, timeout: Duration | None = "30 seconds"
@@ -40,7 +44,7 @@ class View:
         """The row with this key, or None. A composite key is a list in the key's order, or a dict by column."""
         self._wait_for(at_least, timeout)
         found = self._store.lookup(self.name, _key_parts(self.spec, key))
-        rows = rows_of(found.select(self.spec.visible))
+        rows = rows_of(found)
         return rows[0] if rows else None
 
     def rows(
@@ -62,7 +66,7 @@ class View:
     ) -> pa.Table:
         """The same rows as an Arrow table."""
         self._wait_for(at_least, timeout)
-        return self._store.fetch(self.name, where, limit).select(self.spec.visible)
+        return self._store.fetch(self.name, where, limit)
 
     def sql(
         self,
@@ -82,28 +86,22 @@ class View:
         The loop ends after `timeout` without a change; without one it goes on until it is left. `OutOfRange` when
         changes behind the cursor are no longer kept.
         """
-        patience = seconds(timeout)
-        after = None if since is None else Cursor.parse(since)
-        return self._follow(after, patience)
+        return self._follow(None if since is None else Cursor.parse(since), seconds(timeout))
 
     def _follow(self, after: Cursor | None, patience: float | None) -> Iterator[Change]:
+        quiet_since = time.monotonic()
         while True:
-            came = False
-            for change in self._store.changes(self.name, after):
-                came = True
-                after = Cursor.parse(change.cursor)
-                yield change
-            if came:
-                continue
             seen = self._store.progress(self.name).commit
-            if after is None:
-                after = Cursor(seen)
-                continue
-            if not self._news(seen, patience):
+            for change in self._store.changes(self.name, after):
+                yield change
+                after = Cursor.parse(change.cursor)
+                quiet_since = time.monotonic()
+            left = None if patience is None else quiet_since + patience - time.monotonic()
+            if not self._commits_after(seen, left):
                 return
 
-    def _news(self, seen: int, patience: float | None) -> bool:
-        return self._until(lambda progress: progress.commit > seen, patience) is not None
+    def _commits_after(self, commit: int, patience: float | None) -> bool:
+        return self._until(lambda progress: progress.commit > commit, patience) is not None
 
     @property
     def cursor(self) -> str:
@@ -122,8 +120,7 @@ class View:
         else:
             wanted = as_position(at)
             self._check_topics(wanted)
-        progress, table = self._store.version(self.name, wanted)
-        return Snapshot(self.spec, progress, table)
+        return Snapshot(self.spec, *self._store.version(self.name, wanted))
 
     def __len__(self) -> int:
         return self._store.count(self.name)
@@ -148,7 +145,7 @@ class View:
             if topics and topic not in topics:
                 raise Invalid(f"view {self.name!r} does not read topic {topic!r}; it reads {', '.join(topics)}")
 
-    def _until(self, reached: Any, patience: float | None) -> Progress | None:
+    def _until(self, reached: Callable[[Progress], bool], patience: float | None) -> Progress | None:
         """Look until it is so: at once, after 2 ms, then less and less often, at most every 100 ms."""
         deadline = None if patience is None else time.monotonic() + patience
         pause = _SHORTEST
@@ -179,7 +176,7 @@ class Snapshot:
         for name, part in zip(self._spec.key, _key_parts(self._spec, key), strict=True):
             column = found.column(name)
             found = found.filter(pc.is_null(column) if part[0].as_py() is None else pc.equal(column, part[0]))
-        rows = rows_of(found.select(self._spec.visible))
+        rows = rows_of(found)
         return rows[0] if rows else None
 
     def rows(self, limit: int | None = None) -> list[dict[str, Any]]:
@@ -188,8 +185,7 @@ class Snapshot:
 
     def arrow(self, limit: int | None = None) -> pa.Table:
         """The same rows as an Arrow table."""
-        table = self._table.select(self._spec.visible)
-        return table if limit is None else table.slice(0, limit)
+        return self._table if limit is None else self._table.slice(0, limit)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows())
