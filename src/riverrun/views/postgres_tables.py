@@ -87,7 +87,7 @@ def create(view: ViewRow, layout: Layout) -> list[str]:
     """The statements that make the table and its key."""
     columns = ", ".join(f"{name} {_type(kind)}" for name, kind in zip(layout.columns, _types(layout), strict=True))
     return [
-        f"create table {table(view)} ({columns})",
+        f"create table {table(view)} ({columns}) with (fillfactor = 70)",  # room for updates in place
         f"create unique index on {table(view)} ({', '.join(layout.key)}) nulls not distinct",
     ]
 
