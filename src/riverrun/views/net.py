@@ -8,7 +8,7 @@ import polars as pl
 
 from riverrun.views.ops import DELETE, INSERT, NEW, OLD, OP
 
-_RUN, _ORDER = "_run", "_order"
+_RUN, _ORDER, _LAST = "_run", "_order", "_last"
 
 
 def net(rows: pl.DataFrame, weight: str, key: Sequence[str]) -> pl.DataFrame:
@@ -60,15 +60,18 @@ def _split(rows: pl.DataFrame, weight: str) -> tuple[pl.DataFrame, pl.DataFrame]
 
 def _settled(rows: pl.DataFrame, weight: str) -> pl.DataFrame:
     """At most one old and one new row for each key, after equal rows have cancelled."""
+    adds = pl.col(weight) > 0
     left = (
         rows.with_row_index(_ORDER)
         .group_by(pl.exclude(weight, _ORDER))
-        .agg(pl.col(weight).cast(pl.Int64).sum().sign(), pl.col(_ORDER).max())
-        .filter(pl.col(weight) != 0)
-        .sort(_ORDER)
+        .agg(
+            pl.col(weight).cast(pl.Int64).sum().sign(),
+            pl.when(adds).then(_ORDER).max().alias(_LAST),
+            pl.col(_ORDER).min(),
+        )
     )
-    old = left.filter(pl.col(weight) < 0).unique(_RUN, keep="first")
-    new = left.filter(pl.col(weight) > 0).unique(_RUN, keep="last")
+    old = left.filter(pl.col(weight) < 0).sort(_ORDER).unique(_RUN, keep="first")
+    new = left.filter(adds).sort(_LAST).unique(_RUN, keep="last")
     return pl.concat([old, new]).select(rows.columns).cast({weight: rows.schema[weight]})
 
 
