@@ -19,7 +19,9 @@ BASE = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def orders(start: int, stop: int) -> list[dict]:
-    return [{"user": f"u{i % 3}", "amount": float(i % 10), "at": BASE + timedelta(seconds=i)} for i in range(start, stop)]
+    return [
+        {"user": f"u{i % 3}", "amount": float(i % 10), "at": BASE + timedelta(seconds=i)} for i in range(start, stop)
+    ]
 
 
 def shop() -> Flow:

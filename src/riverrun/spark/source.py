@@ -27,7 +27,7 @@ from riverrun.runtime.job import RAW, Job, Reading
 from riverrun.runtime.manifest import state_before
 from riverrun.runtime.planner import Plan, Planner
 from riverrun.runtime.shape import Shape
-from riverrun.views.stores import open_store
+from riverrun.views.places import open_store
 
 _PATIENCE = 0.5  # how long the planner waits for rows before it says "nothing new"; ended by new rows at once
 _BATCH_ROWS = 65536
