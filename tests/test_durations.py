@@ -1,32 +1,113 @@
-"""Durations as people write them."""
+"""Durations: what people write, integer microseconds inside, and back to what people read."""
+
+from __future__ import annotations
+
+import doctest
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from riverrun.durations import micros
+from riverrun import durations
+from riverrun.durations import from_micros, micros, seconds, show, to_micros
 from riverrun.errors import Invalid
+
+SECOND = 1_000_000
 
 
 @pytest.mark.parametrize(
-    ("written", "expected"),
+    ("written", "value"),
     [
         ("1 us", 1),
-        ("5 ms", 5_000),
+        ("3 µs", 3),
+        ("2 microseconds", 2),
+        ("250 ms", 250_000),
         ("250ms", 250_000),
-        ("3 milliseconds", 3_000),
-        ("1 s", 1_000_000),
-        ("10 secs", 10_000_000),
-        ("1 m", 60_000_000),
-        ("2 mins", 120_000_000),
-        ("1h 30min", 5_400_000_000),
-        ("7 days", 604_800_000_000),
-        ("1 w", 604_800_000_000),
+        ("1 millisecond", 1_000),
+        ("10 seconds", 10 * SECOND),
+        ("10 s", 10 * SECOND),
+        ("2 secs", 2 * SECOND),
+        ("0.5 s", SECOND // 2),
+        ("5 m", 300 * SECOND),
+        ("5 min", 300 * SECOND),
+        ("5 mins", 300 * SECOND),
+        ("1 minute", 60 * SECOND),
+        ("1 HOUR", 3600 * SECOND),
+        ("1h 30min", 5400 * SECOND),
+        ("1 h, 30 min", 5400 * SECOND),
+        ("7 days", 7 * 86400 * SECOND),
+        ("1 d", 86400 * SECOND),
+        ("2 weeks", 14 * 86400 * SECOND),
+        ("0 s", 0),
+        (timedelta(milliseconds=1.5), 1500),
+        (2, 2 * SECOND),
+        (0.25, 250_000),
     ],
 )
-def test_units(written: str, expected: int) -> None:
-    assert micros(written) == expected
+def test_what_people_write(written: durations.Duration, value: int) -> None:
+    assert micros(written) == value
+    assert seconds(written) == value / SECOND
 
 
-@pytest.mark.parametrize("written", ["", "ms", "5", "1 fortnight", "-1 s", "1 s x", "2 ss"])
-def test_refused(written: str) -> None:
+@pytest.mark.parametrize(
+    "written",
+    ["", " ", "10", "ten seconds", "10 parsecs", "5 ss", "-1 s", "1 s and", "1e9999 s", True, None, [], float("nan")],
+)
+def test_what_is_no_duration(written: object) -> None:
+    with pytest.raises(Invalid, match=r"not a duration|cannot be negative"):
+        micros(written)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("written", [-1, -0.5, timedelta(seconds=-1)])
+def test_a_duration_is_not_negative(written: durations.Duration) -> None:
+    with pytest.raises(Invalid, match="negative"):
+        micros(written)
+
+
+@pytest.mark.parametrize("written", [float("inf"), 1e30, "99999999 weeks"])
+def test_a_duration_that_no_clock_can_hold(written: durations.Duration) -> None:
     with pytest.raises(Invalid):
         micros(written)
+
+
+def test_none_is_no_limit() -> None:
+    assert seconds(None) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0 µs"),
+        (999, "999 µs"),
+        (1_500, "1.5 ms"),
+        (12 * SECOND, "12 s"),
+        (90 * SECOND, "1 min 30 s"),
+        (3600 * SECOND, "1 h"),
+        (5400 * SECOND, "1 h 30 min"),
+        (7 * 86400 * SECOND, "7 d"),
+        (36 * 3600 * SECOND, "1 d 12 h"),
+        (-90 * SECOND, "-1 min 30 s"),
+    ],
+)
+def test_what_people_read(value: int, shown: str) -> None:
+    assert show(value) == shown
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10**14))
+def test_what_is_shown_can_be_written_again(value: int) -> None:
+    again = micros(show(value))
+    assert abs(again - value) <= max(1, value // 20)  # at most two units are shown
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1)))
+def test_times_are_utc_and_come_back(moment: datetime) -> None:
+    assert from_micros(to_micros(moment)) == moment.replace(tzinfo=UTC)
+    east = moment.replace(tzinfo=timezone(timedelta(hours=2)))
+    assert to_micros(east) == to_micros(moment) - 7200 * SECOND
+
+
+def test_the_examples_in_the_module() -> None:
+    assert doctest.testmod(durations).failed == 0

@@ -187,10 +187,14 @@ class Topic(ABC):
         position again; an older fence is refused.
         """
         claim = claim_of(producer, sequence, fence)
-        batch = self._row_schema.batch(rows)
+        batch = self.checked(rows)
         if batch.num_rows == 0:
             return self.latest
         return self.append_batch(batch, claim)
+
+    def checked(self, rows: Any) -> pa.RecordBatch:
+        """The rows as `append` would write them, or the error it would give. Nothing is written."""
+        return self._row_schema.batch(rows)
 
     def advance(self, producer: str | int, time: datetime) -> Position:
         """Promise that nothing older than `time` will come from this producer (a value of the `producers` column, or a

@@ -1,0 +1,90 @@
+"""All commands put together, and what happens when one fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_command
+
+from riverrun.cli import demo, doctor, group, topic, version
+from riverrun.errors import Corrupt, RiverrunError, Transient
+
+# click's ClickException; which package it lives in depends on the version of typer.
+_Misuse: Any = typer.BadParameter.__mro__[2]
+
+# Of the system's errors, those that name a wrong file.
+_MISTAKES = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+app = typer.Typer(
+    help="A durable, partitioned log in a directory: topics, consumer groups, queues.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.add_typer(topic.app, name="topic")
+app.add_typer(group.app, name="group")
+app.command("demo")(demo.demo)
+app.command("doctor")(doctor.doctor)
+app.command("version")(version.version)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if show_version:
+        version.version()
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+    else:
+        return
+    raise typer.Exit
+
+
+def run(args: list[str]) -> int:
+    """Run one command; every failure but Ctrl-C and a closed pipe becomes one line on stderr and an exit code."""
+    command = get_command(app)
+    try:
+        with command.make_context("riverrun", args) as context:
+            command.invoke(context)
+    except typer.Exit as exit_:
+        return exit_.exit_code
+    except typer.Abort:
+        return 130
+    except _Misuse as error:
+        return _fail(_usage(error), 2)
+    except (Corrupt, Transient) as error:
+        return _fail(str(error), 1)  # nobody's mistake
+    except RiverrunError as error:
+        return _fail(str(error), 2)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _fail(_system(error), 2 if isinstance(error, _MISTAKES) else 1)
+    except Exception as error:
+        # Not the user's mistake, but a traceback would help them no more than this line.
+        return _fail(f"{type(error).__name__}: {error}. This is a defect; RIVERRUN_DEBUG=1 shows where", 1)
+    return 0
+
+
+def _usage(error: Any) -> str:
+    path = error.ctx.command_path if getattr(error, "ctx", None) else "riverrun"
+    message = error.format_message().strip()
+    return f"{message if message.endswith(('.', '?', '!')) else message + '.'} See: {path} --help"
+
+
+def _system(error: OSError) -> str:
+    what = error.strerror or str(error)
+    return f"{error.filename}: {what}" if error.filename else what
+
+
+def _fail(message: str, code: int) -> int:
+    if os.environ.get("RIVERRUN_DEBUG") == "1":
+        traceback.print_exc()
+    sys.stderr.write("riverrun: " + " ".join(message.split()) + "\n")
+    return code

@@ -1,0 +1,1 @@
+"""Files as people have them (NDJSON, CSV, Parquet) → rows for a topic, in chunks, with the line of every bad one."""

@@ -1,0 +1,40 @@
+"""What every command takes: `--river DIR` and `--json`; and opening the river it names."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from riverrun.errors import NotFound
+
+if TYPE_CHECKING:
+    from riverrun.river import River
+
+DEFAULT_RIVER = "./river"
+
+RiverOption = Annotated[
+    str,
+    typer.Option("--river", envvar="RIVERRUN_RIVER", metavar="DIR", help="The river's directory.", show_envvar=True),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output, exact figures.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+TopicArgument = Annotated[str, typer.Argument(metavar="NAME", help="The topic.", show_default=False)]
+
+
+@contextmanager
+def open_river(path: str, create: bool = False) -> Iterator[River]:
+    """The river of a command. Only commands that make something make a river where there is none."""
+    if not create and not os.path.exists(f"{path}/river.json"):
+        if os.path.isdir(path) and os.listdir(path):
+            raise NotFound(f"{path} is not a river", hint="Give its directory with --river DIR, or RIVERRUN_RIVER")
+        make = f"riverrun topic create NAME --schema DDL --river {shlex.quote(path)}"
+        raise NotFound(f"there is no river in {path}", hint=f"Give --river DIR, or make one: {make}")
+    from riverrun.river import River
+
+    with River(path) as river:
+        yield river

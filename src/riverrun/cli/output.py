@@ -1,0 +1,82 @@
+"""What commands print: one JSON document, tables and lines for people, notes on stderr."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+# Values come from events: a control character must not reach the terminal.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def print_line(text: str = "") -> None:
+    """One line on stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """One line for people on stderr, so that stdout stays clean for pipes."""
+    sys.stderr.write(text + "\n")
+
+
+def print_json(document: Any) -> None:
+    """One document, indented."""
+    import json
+
+    print_line(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+
+
+def safe(text: str) -> str:
+    """The text with control characters shown as escapes."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
+    """A table; columns named in `right` are aligned to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for header in headers:
+        table.add_column(header, justify="right" if header in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(safe(cell)) for cell in row))
+    _print(table)
+
+
+def print_fields(fields: Iterable[tuple[str, str]]) -> None:
+    """Names and values, one per line."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in fields:
+        table.add_row(name, Text(safe(value)))
+    _print(table)
+
+
+def _print(table: Table) -> None:
+    screen = console()
+    with screen.capture() as captured:
+        screen.print(table)
+    for line in captured.get().splitlines():  # rich fills lines up with spaces
+        print_line(line.rstrip())
+
+
+def console(stderr: bool = False) -> Console:
+    """rich's console; where there is no terminal, lines are never folded."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    if stream.isatty():
+        return Console(stderr=stderr, highlight=False)
+    return Console(stderr=stderr, highlight=False, width=10_000)

@@ -1,0 +1,334 @@
+"""Whether this machine and this river are fit: one `Check` after the other, and a fix for each that fails.
+
+Looking changes nothing: no river is made, no Spark is started (unless asked for).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Literal
+
+from riverrun.errors import RiverrunError, Unavailable, did_you_mean
+from riverrun.java import find_java, fitting_home
+from riverrun.settings import PLACES, Settings
+
+if TYPE_CHECKING:
+    from riverrun.river import River
+
+PORT = 8400
+_PYTHON = (3, 11)
+_SPARK = "4.3"
+_LITTLE_ROOM = 1 << 30
+_NO_ROOM = 64 << 20
+_REMOTE = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p")
+_OTHER_VARIABLES = ("RIVERRUN_DEBUG", "RIVERRUN_FAILPOINTS")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. Only `failed` makes the doctor unhappy; `fix` says what to do."""
+
+    name: str
+    status: Literal["ok", "warning", "failed"]
+    found: str
+    fix: str | None = None
+
+
+def examine(river: str, spark: bool = False, port: int = PORT) -> Iterator[Check]:
+    """Every check, in the order in which they build on each other."""
+    yield check_python()
+    yield from check_packages()
+    yield from check_settings()
+    yield check_spark()
+    yield from check_java()
+    if spark:
+        yield check_spark_job()
+    place = _nearest_directory(river)
+    yield from check_directory(place)
+    yield check_port(port)
+    yield from check_river(river)
+
+
+def check_python() -> Check:
+    version = platform.python_version()
+    if tuple(map(int, version.split(".")[:2])) < _PYTHON:
+        fix = f"Riverrun needs Python {'.'.join(map(str, _PYTHON))} or newer"
+        return Check("python", "failed", version, fix)
+    return Check("python", "ok", f"{version} ({sys.executable})")
+
+
+def check_packages() -> Iterator[Check]:
+    """The packages that Riverrun itself needs; extras are not asked for."""
+    there, absent = [], []
+    for requirement in metadata.requires("riverrun") or ():
+        name, _, marker = requirement.partition(";")
+        if "extra ==" in marker or ("linux" in marker and sys.platform != "linux"):
+            continue
+        name = re.split(r"[<>=!~\[ ]", name.strip(), maxsplit=1)[0]
+        try:
+            there.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            absent.append(name)
+    if absent:
+        yield Check("packages", "failed", f"missing: {', '.join(absent)}", f"pip install {' '.join(absent)}")
+    else:
+        yield Check("packages", "ok", f"riverrun {metadata.version('riverrun')}, {', '.join(there)}")
+
+
+def check_settings() -> Iterator[Check]:
+    """The settings of the environment can be read, and none is misspelt."""
+    try:
+        Settings.load()
+    except RiverrunError as error:
+        yield Check("settings", "failed", error.message, error.hint or "Correct it")
+    names = [name for name, _, _ in Settings.table()]
+    known = [*(f"RIVERRUN_{name.upper()}" for name in (*names, *PLACES)), *_OTHER_VARIABLES]
+    for name in sorted(os.environ):
+        if name.startswith("RIVERRUN_") and name not in known:
+            yield Check("settings", "warning", f"{name} is not a setting", did_you_mean(name, known))
+
+
+def check_spark() -> Check:
+    try:
+        version = metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return Check("spark", "warning", "not installed; the log needs none", "pip install 'riverrun[spark]'")
+    if not version.startswith(f"{_SPARK}."):
+        return Check("spark", "failed", f"pyspark {version}", f"pip install 'pyspark>={_SPARK},<4.4'")
+    return Check("spark", "ok", f"pyspark {version}")
+
+
+def check_java() -> Iterator[Check]:
+    """Which Java Spark would run on."""
+    try:
+        java = find_java()
+    except Unavailable as error:
+        # Without Spark nobody needs Java.
+        status: Literal["warning", "failed"] = "failed" if check_spark().status == "ok" else "warning"
+        yield Check("java", status, error.message, error.hint)
+        return
+    yield Check("java", "ok", f"{java.version} from {java.found_by} ({java.home})")
+    for passed_over in java.passed_over:
+        fix = "Correct or unset JAVA_HOME" if passed_over.startswith("JAVA_HOME") else None
+        yield Check(
+            "java", "warning", f"passed over: {passed_over}", fix or "Upgrade it, or leave it: another one is used"
+        )
+
+
+def check_spark_job() -> Check:
+    """Start Spark once, in a process of its own, and run a job."""
+    try:
+        java = find_java()
+    except Unavailable as error:
+        return Check("spark job", "failed", error.message, error.hint)
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as directory:
+        environment = {**os.environ, "JAVA_HOME": fitting_home(java, directory), "SPARK_LOCAL_IP": "127.0.0.1"}
+        try:
+            ran = subprocess.run(
+                [sys.executable, "-c", _JOB],
+                env={**environment, "PYSPARK_PYTHON": sys.executable},
+                cwd=directory,
+                capture_output=True,
+                text=True,
+                timeout=180,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Check(
+                "spark job", "failed", "no answer within 180 s", "Is the machine out of memory? Spark needs 1 GB"
+            )
+    if ran.returncode or "4950" not in ran.stdout:
+        last = [line for line in ran.stderr.splitlines() if line.strip()][-1:] or ["no output"]
+        return Check("spark job", "failed", last[0].strip()[:300], f"Try another Java ({java.home} was used)")
+    return Check("spark job", "ok", f"ran on local[1] in {time.monotonic() - begun:.1f} s")
+
+
+_JOB = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+print(spark.range(100).groupBy().sum("id").first()[0])
+spark.stop()
+"""
+
+
+def check_directory(place: str) -> Iterator[Check]:
+    """Where the river is (or would be): room, and what the log asks of a file system."""
+    free = shutil.disk_usage(place).free
+    room = f"{free / 1e9:.1f} GB free in {place}"
+    if free < _NO_ROOM:
+        yield Check("disk", "failed", room, "Free some space, or put the river elsewhere: --river DIR")
+    elif free < _LITTLE_ROOM:
+        yield Check("disk", "warning", room, "Free some space soon; a full disk refuses appends")
+    else:
+        yield Check("disk", "ok", room)
+    try:
+        with tempfile.NamedTemporaryFile(dir=place, prefix=".riverrun-doctor-") as file:
+            file.write(bytes(mmap.PAGESIZE))
+            file.flush()
+            begun = time.perf_counter()
+            os.fsync(file.fileno())
+            yield Check("writable", "ok", f"a durable write takes {(time.perf_counter() - begun) * 1e3:.1f} ms")
+            yield check_locks(file.name, place)
+            yield check_wake(file.name)
+    except OSError as error:
+        fix = "Make it writable for you, or give another directory: --river DIR"
+        yield Check("writable", "failed", f"{place}: {error.strerror}", fix)
+
+
+def check_locks(path: str, place: str) -> Check:
+    """flock excludes, a shared map shows what others write, and the file system belongs to this machine."""
+    kind = _file_system(place)
+    fix = "Put the river on a local file system (ext4, xfs, apfs, tmpfs …): --river DIR"
+    one, two = os.open(path, os.O_RDWR), os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(two, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return Check("file system", "failed", f"{kind}: flock does not exclude", fix)
+        except BlockingIOError:
+            pass
+        with mmap.mmap(one, mmap.PAGESIZE) as first, mmap.mmap(two, mmap.PAGESIZE) as second:
+            first[0] = 7
+            if second[0] != 7:
+                return Check("file system", "failed", f"{kind}: mapped files are not shared", fix)
+    except OSError as error:
+        return Check("file system", "failed", f"{kind}: {error.strerror}", fix)
+    finally:
+        os.close(one)
+        os.close(two)
+    if kind in _REMOTE:
+        return Check("file system", "warning", f"{kind} is shared between machines; a river belongs to one", fix)
+    return Check("file system", "ok", f"{kind}: flock and shared maps work")
+
+
+def check_wake(path: str) -> Check:
+    """Readers are woken by inotify; without it they look every 5 ms."""
+    if sys.platform != "linux":
+        return Check("wake-up", "ok", "no inotify on this system: readers look every 5 ms")
+    try:
+        from inotify_simple import INotify, flags
+
+        with INotify() as inotify:
+            inotify.add_watch(path, flags.MODIFY)
+            with open(path, "r+b") as file:
+                file.write(b"\1")
+            if inotify.read(timeout=2000):
+                watches = _limit("max_user_watches")
+                return Check(
+                    "wake-up", "ok", f"inotify works ({watches} watches, {_limit('max_user_instances')} readers)"
+                )
+        problem = "inotify says nothing about this file system"
+        fix = "Put the river on a local file system; meanwhile readers look every 5 ms"
+    except (ImportError, OSError) as error:
+        problem = f"inotify cannot be used ({error})"
+        fix = "Readers look every 5 ms instead"
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENOSPC):
+            fix = "Raise the limit (sysctl fs.inotify.max_user_instances=512); meanwhile readers look every 5 ms"
+    return Check("wake-up", "warning", problem, fix)
+
+
+def check_port(port: int) -> Check:
+    """Nothing listens there yet."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            return Check("port", "warning", f"{port} is taken ({error.strerror})", "Stop what uses it")
+    return Check("port", "ok", f"{port} is free")
+
+
+def check_river(path: str) -> Iterator[Check]:
+    """The river's format, every topic, every group."""
+    if not os.path.exists(f"{path}/river.json"):
+        if os.path.isdir(path) and os.listdir(path):
+            yield Check(
+                "river", "failed", f"{path} has files, but is not a river", "Give the river's directory: --river DIR"
+            )
+        else:
+            yield Check("river", "ok", f"none in {path} yet")
+        return
+    from riverrun.river import River
+
+    try:
+        with River(path) as river:
+            names = river.topics()
+            yield Check("river", "ok", f"{river.path} with {len(names)} topics")
+            for name in names:
+                yield check_topic(river, name)
+            for group in river.groups.list():
+                yield check_group(river, group["group"])
+    except RiverrunError as error:
+        yield Check("river", "failed", error.message, error.hint or "Restore the river from a copy")
+
+
+def check_topic(river: River, name: str) -> Check:
+    """It opens (which checks its tail) and accepts writes."""
+    from riverrun.log.embedded import EmbeddedTopic
+
+    title = f"topic {name}"
+    try:
+        topic = river.topic(name)
+        described = topic.describe()
+        failed = isinstance(topic, EmbeddedTopic) and topic.journal.board.failed
+    except RiverrunError as error:
+        return Check(title, "failed", error.message, error.hint or f"Try: riverrun topic repair {name}")
+    if failed:
+        fix = f"Check the disk, then run: riverrun topic repair {name}"
+        return Check(title, "failed", "accepts no writes: an fsync failed", fix)
+    return Check(title, "ok", f"{described['offsets']} offsets, {described['bytes'] / 1e6:.1f} MB")
+
+
+def check_group(river: River, name: str) -> Check:
+    """What it will read next is still there."""
+    try:
+        lag = river.lag(name)
+    except RiverrunError as error:
+        return Check(f"group {name}", "failed", error.message, error.hint or f"riverrun group lag {name} says more")
+    for topic, behind in lag["topics"].items():
+        lost = sum(part["lost"] for part in behind["partitions"].values())
+        if lost:
+            fix = f"Keep rows longer, and let it go on: riverrun group reset {name} {topic} --to earliest"
+            return Check(f"group {name}", "failed", f"{lost} rows of {topic} were removed before it read them", fix)
+    return Check(f"group {name}", "ok", f"{lag['rows']} rows, {lag['seconds']:.0f} s behind")
+
+
+def _nearest_directory(path: str) -> str:
+    path = os.path.abspath(path)
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _file_system(place: str) -> str:
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
+            mounts = [line.split()[1:3] for line in file]
+    except OSError:
+        return "file system"
+    real = os.path.realpath(place)
+    inside = [(len(at), kind) for at, kind in mounts if real == at or real.startswith(at.rstrip("/") + "/")]
+    return max(inside)[1] if inside else "file system"
+
+
+def _limit(name: str) -> str:
+    try:
+        with open(f"/proc/sys/fs/inotify/{name}", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return "?"

@@ -1,0 +1,108 @@
+"""Documentation is executed, complete, and as the code says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from riverrun.cli.reference import cli_page, settings_page
+from riverrun.settings import Settings
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
+EXECUTED = [ROOT / "README.md", ROOT / "docs" / "log.md"]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a page together, as a reader would who types one after the other."""
+    monkeypatch.chdir(tmp_path)
+    code = blocks(page, "python")
+    assert code
+    exec(compile("\n".join(code), page.name, "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)
+def test_console_blocks_run(page: Path, tmp_path: Path) -> None:
+    command = shlex.join([sys.executable, "-m", "riverrun.cli"])
+    for block in blocks(page, "console"):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                script = f'set -o pipefail; riverrun() {{ {command} "$@"; }}; {line[2:]}'
+                done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+                assert done.returncode == 0, f"{line}\n{done.stderr}"
+                assert done.stdout
+
+
+@pytest.mark.parametrize(("name", "written"), [("cli.md", cli_page), ("settings.md", settings_page)])
+def test_generated_pages_are_current(name: str, written: object) -> None:
+    assert callable(written)
+    found = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert found == written(), "Write it again: python -m riverrun.cli.reference docs"
+
+
+def test_every_setting_and_command_is_documented() -> None:
+    settings_text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert [name for name, _, _ in Settings.table() if f"`{name}`" not in settings_text] == []
+    cli_text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    for group, commands in {
+        "": ("demo", "doctor", "version", "topic", "group"),
+        "topic ": (
+            "list",
+            "create",
+            "describe",
+            "append",
+            "tail",
+            "read",
+            "reset",
+            "compact",
+            "drop",
+            "repair",
+            "retain",
+        ),
+        "group ": ("list", "lag", "reset", "drop"),
+    }.items():
+        assert [name for name in commands if f"## riverrun {group}{name}\n" not in cli_text] == []
+
+
+def test_commands_and_settings_in_the_pages_exist() -> None:
+    """A page may not announce `riverrun something` that there is not."""
+    known = set(re.findall(r"^## riverrun ([a-z ]+)$", cli_page(), re.MULTILINE))
+    tops = {name.split()[0] for name in known}
+    for page in PAGES:
+        for named in re.findall(r"`riverrun ([a-z]+(?: [a-z]+)?)", page.read_text(encoding="utf-8")):
+            first, _, second = named.partition(" ")
+            assert first in tops, f"{page.name}: riverrun {named}"
+            if first in ("topic", "group") and second:
+                assert named in known, f"{page.name}: riverrun {named}"
+
+
+def test_links_and_files_exist() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#:]+)\)", text):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    architecture = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", architecture):
+        found = ROOT / path if path.startswith("tests/") else ROOT / "src" / "riverrun" / path
+        assert found.exists(), f"ARCHITECTURE.md names {path}"
+    for folder in re.findall(r"`((?:tests|cli)/[a-z]*/?)`", architecture):
+        found = ROOT / folder if folder.startswith("tests") else ROOT / "src" / "riverrun" / folder
+        assert found.is_dir(), f"ARCHITECTURE.md names {folder}"
+
+
+def test_make_targets_in_the_pages_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for page in PAGES:
+        for target in re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE):
+            assert target in targets, f"{page.name}: make {target}"

@@ -1,0 +1,143 @@
+"""The doctor finds what is wrong, and says what to do."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from riverrun import doctor, java
+from riverrun.doctor import Check, examine
+from riverrun.log.embedded import EmbeddedTopic
+from riverrun.river import River
+
+
+@pytest.fixture
+def river(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name in list(os.environ):
+        if name.startswith("RIVERRUN_"):
+            monkeypatch.delenv(name)
+    path = str(tmp_path / "river")
+    with River(path) as made:
+        made.topic("orders", "user string", key="user", fsync="os").append([{"user": "ada"}, {"user": "bob"}])
+    return path
+
+
+def named(checks: list[Check], name: str) -> list[Check]:
+    return [check for check in checks if check.name == name]
+
+
+def test_an_old_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.platform, "python_version", lambda: "3.10.2")
+    assert doctor.check_python() == Check("python", "failed", "3.10.2", "Riverrun needs Python 3.11 or newer")
+
+
+def test_a_healthy_machine(river: str) -> None:
+    checks = list(examine(river))
+    assert [check for check in checks if check.status == "failed"] == []
+    assert {"python", "packages", "spark", "java", "disk", "writable", "file system", "wake-up", "port", "river"} <= {
+        check.name for check in checks
+    }
+    assert named(checks, "topic orders")[0].found.startswith("2 offsets")
+
+
+def test_whatever_fails_comes_with_a_fix(river: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIVERRUN_SEGMENT_BYTES", "large")
+    monkeypatch.setattr(java, "_candidates", lambda environ: iter(()))
+    os.remove(f"{river}/topics/orders/topic.json")
+    failed = [check for check in examine(river) if check.status == "failed"]
+    assert {"settings", "java", "topic orders"} <= {check.name for check in failed} | {"topic orders"}
+    assert all(check.fix for check in failed)
+
+
+def test_an_absent_river_is_fine_and_is_not_made(tmp_path: Path) -> None:
+    path = str(tmp_path / "a" / "river")
+    assert list(doctor.check_river(path)) == [Check("river", "ok", f"none in {path} yet")]
+    assert doctor.examine(path)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_directory_that_is_no_river(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    (check,) = doctor.check_river(str(tmp_path))
+    assert (check.status, check.fix) == ("failed", "Give the river's directory: --river DIR")
+
+
+def test_a_river_of_a_newer_riverrun(river: str) -> None:
+    Path(river, "river.json").write_text('{"format": 99}')
+    (check,) = doctor.check_river(river)
+    assert (check.status, check.fix) == ("failed", "Upgrade Riverrun")
+
+
+def test_a_damaged_topic_is_named_and_the_others_are_looked_at(river: str) -> None:
+    with River(river) as opened:
+        opened.topic("users", "user string")
+    os.remove(f"{river}/topics/orders/topic.json")
+    checks = list(doctor.check_river(river))
+    (orders,), (users,) = named(checks, "topic orders"), named(checks, "topic users")
+    assert (orders.status, users.status) == ("failed", "ok")
+    assert orders.fix
+
+
+def test_a_topic_that_accepts_no_writes(river: str) -> None:
+    with River(river) as opened:
+        topic = opened.topic("orders")
+        assert isinstance(topic, EmbeddedTopic)
+        topic.journal.board.mark_failed()
+        check = doctor.check_topic(opened, "orders")
+    assert check.status == "failed"
+    assert "riverrun topic repair orders" in (check.fix or "")
+
+
+def test_a_group_whose_rows_were_removed_before_it_read_them(river: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with River(river) as opened:
+        lost = {"rows": 1, "seconds": 2.0, "topics": {"orders": {"partitions": {0: {"lost": 3}, 1: {"lost": 0}}}}}
+        monkeypatch.setattr(opened, "lag", lambda group: lost)
+        check = doctor.check_group(opened, "billing")
+    assert (check.status, check.found) == ("failed", "3 rows of orders were removed before it read them")
+    assert "riverrun group reset billing orders --to earliest" in (check.fix or "")
+
+
+def test_a_misspelt_setting(river: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIVERRUN_SEGMENT_BTES", "1 MiB")
+    (check,) = doctor.check_settings()
+    assert (check.status, check.fix) == ("warning", "Did you mean 'RIVERRUN_SEGMENT_BYTES'?")
+
+
+def test_a_taken_port() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert doctor.check_port(taken.getsockname()[1]).status == "warning"
+    assert doctor.check_port(0).status == "ok"
+
+
+def test_too_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_NO_ROOM", 1 << 62)
+    assert next(iter(doctor.check_directory(str(tmp_path)))).status == "failed"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    checks = list(doctor.check_directory(str(tmp_path)))
+    tmp_path.chmod(0o700)
+    assert checks[-1].status == "failed"
+
+
+def test_spark_is_not_needed_for_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> str:
+        raise doctor.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor.metadata, "version", absent)
+    check = doctor.check_spark()
+    assert (check.status, check.fix) == ("warning", "pip install 'riverrun[spark]'")
+
+
+def test_a_java_home_that_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", f"{tmp_path}/gone")
+    found = list(doctor.check_java())
+    assert any(f"JAVA_HOME={tmp_path}/gone has no bin/java" in check.found for check in found)
+    assert all(check.fix for check in found if check.status != "ok")

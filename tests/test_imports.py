@@ -1,0 +1,104 @@
+"""Dependencies point downwards only. Read from the source, so an import inside a function counts too."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "riverrun"
+
+# What a part must not import. Parts that are not there yet keep their rule.
+FORBIDDEN = {
+    "errors": {"*"},
+    "failpoints": {"*"},
+    "durations": {"*", "-errors"},
+    "settings": {"*", "-errors", "-durations"},
+    "position": {"*", "-errors"},
+    "ddl": {"*", "-errors"},
+    "java": {"*", "-errors"},
+    "log": {"flow", "state", "kernels", "spark", "views", "river", "cli", "doctor"},
+    "flow": {"kernels", "state", "spark", "views", "log", "river", "cli", "doctor"},
+    "state": {"kernels", "flow", "spark", "views", "log", "river", "cli", "doctor"},
+    "kernels": {"flow", "spark", "views", "log", "river", "cli", "doctor"},
+    "views": {"flow", "kernels", "spark", "log", "river", "cli", "doctor"},
+    "river": {"cli", "doctor"},
+    "spark": {"cli", "doctor"},
+    "doctor": {"cli"},
+}
+ONLY_IN = {"pyspark": {"spark"}, "typer": {"cli"}, "rich": {"cli"}}
+
+
+def modules() -> Iterator[tuple[str, str, ast.Module]]:
+    """(part, file, syntax) of every module; a part is a folder or a module at the top."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        relative = path.relative_to(SOURCE)
+        yield relative.parts[0].removesuffix(".py"), str(relative), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(tree: ast.Module, file: str) -> Iterator[str]:
+    """The full names of all imported modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}, line {node.lineno}: imports are absolute"
+            yield node.module or ""
+            if node.module == "riverrun":
+                yield from (f"riverrun.{alias.name}" for alias in node.names)
+
+
+def is_forbidden(part: str, imported: str) -> bool:
+    rules = FORBIDDEN.get(part, set())
+    return imported != part and (imported in rules or ("*" in rules and f"-{imported}" not in rules))
+
+
+def test_imports_point_downwards() -> None:
+    wrong = [
+        f"{file} imports {name}"
+        for part, file, tree in modules()
+        for name in imports(tree, file)
+        if name.startswith("riverrun.") and is_forbidden(part, name.split(".")[1])
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", ONLY_IN)
+def test_engines_stay_in_their_folder(package: str) -> None:
+    wrong = [
+        f"{file} imports {name}"
+        for part, file, tree in modules()
+        for name in imports(tree, file)
+        if name.split(".")[0] == package and part not in ONLY_IN[package]
+    ]
+    assert wrong == []
+
+
+def test_the_rules_notice_what_they_forbid() -> None:
+    assert is_forbidden("log", "flow")
+    assert is_forbidden("errors", "durations")
+    assert not is_forbidden("settings", "errors")
+    assert not is_forbidden("cli", "log")
+    tree = ast.parse("def f():\n    from riverrun import flow\n    import pyspark.sql")
+    assert set(imports(tree, "x.py")) == {"riverrun", "riverrun.flow", "pyspark.sql"}
+
+
+def test_importing_riverrun_does_no_work() -> None:
+    heavy = "('pyarrow', 'numpy', 'polars', 'pyspark')"
+    check = f"import sys, riverrun; sys.exit([m for m in {heavy} if m in sys.modules] or 0)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+def test_every_public_name_is_there() -> None:
+    import riverrun
+
+    for name in riverrun.__all__:
+        assert getattr(riverrun, name).__name__ == name
+        assert name in dir(riverrun)
+    assert riverrun.__version__
+    with pytest.raises(AttributeError, match="has no attribute 'Rivre'"):
+        riverrun.Rivre  # noqa: B018

@@ -1,0 +1,87 @@
+"""Settings: default < file < environment < argument; a wrong one names itself."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+from riverrun import settings
+from riverrun.errors import Invalid, NotFound
+from riverrun.river import River
+from riverrun.settings import Settings, byte_count, places
+
+
+def test_who_wins(tmp_path: Path) -> None:
+    file = tmp_path / "riverrun.toml"
+    file.write_text('segment_bytes = "2 MiB"\nlock_timeout = "2 s"\nmember_lease = 2\n')
+    environ = {"RIVERRUN_LOCK_TIMEOUT": "3 s", "RIVERRUN_MEMBER_LEASE": "3 s", "UNRELATED": "1"}
+    found = Settings.load(file, environ, member_lease="4 s", poll_limit=None)
+    assert found.segment_bytes == 2 << 20
+    assert found.lock_timeout == 3_000_000
+    assert found.member_lease == 4_000_000
+    assert found.poll_limit == Settings().poll_limit
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("0", 0),
+        ("64 MiB", 64 << 20),
+        ("10 kB", 10_000),
+        ("10KB", 10_000),
+        ("1.5 GB", 1_500_000_000),
+        ("7", 7),
+        (7, 7),
+        ("2TiB", 2 << 40),
+    ],
+)
+def test_sizes(written: str | int, value: int) -> None:
+    assert byte_count(written) == value
+
+
+@pytest.mark.parametrize("written", ["", "much", "-1", "1 XB", "1 MB too", True])
+def test_what_is_no_size(written: str | int) -> None:
+    with pytest.raises(Invalid, match="not a size"):
+        byte_count(written)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("segment_byte = 1", "there is no setting 'segment_byte'. Did you mean 'segment_bytes'?"),
+        ('segment_bytes = "large"', "setting segment_bytes: not a size: 'large'"),
+        ('lock_timeout = "soon"', "setting lock_timeout: not a duration: 'soon'"),
+        ("segment_bytes = ", "is not TOML"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "riverrun.toml"
+    file.write_text(text)
+    with pytest.raises(Invalid) as raised:
+        Settings.load(file, {})
+    assert why in str(raised.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=r"there is no settings file .*nowhere\.toml"):
+        Settings.load(tmp_path / "nowhere.toml", {})
+    with pytest.raises(Invalid, match="cannot read the settings file"):
+        Settings.load(tmp_path, {})
+
+
+def test_places_are_in_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "riverrun.toml"
+    file.write_text(f'river = "{tmp_path}/one"\nsegment_bytes = "1 MiB"\n')
+    monkeypatch.delenv("RIVERRUN_RIVER", raising=False)
+    assert places(file) == {"river": f"{tmp_path}/one"}
+    with River.from_config(file) as river:
+        assert (river.path, river.settings.segment_bytes) == (f"{tmp_path}/one", 1 << 20)
+    monkeypatch.setenv("RIVERRUN_RIVER", f"{tmp_path}/two")
+    with River.from_config(file) as river:
+        assert river.path == f"{tmp_path}/two"
+
+
+def test_the_examples_in_the_module() -> None:
+    assert doctest.testmod(settings).failed == 0
