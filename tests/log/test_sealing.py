@@ -152,6 +152,41 @@ def test_sequences_and_fences_survive_although_merged_frames_have_none(open_topi
     assert again.read().num_rows == 100
 
 
+def test_a_reader_that_looked_at_the_board_before_a_merge(open_topic: OPEN, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes that the board names mean the file as it was appended, not the merged one."""
+    topic = open_topic()
+    fill(topic, 0, 300)
+    looked = topic.journal.ends()
+    before = ordered(topic.read())
+    fill(topic, 300, 310)
+    sealed_now(topic)
+    for opened in (topic, open_topic()):
+        monkeypatch.setattr(opened.journal, "ends", lambda: looked)
+        assert ordered(opened.read()).equals(before)
+
+
+def test_a_replaced_segment_is_not_taken_for_the_one_that_was_listed(open_topic: OPEN) -> None:
+    """It may hold more than the other, if segments were joined: a reader must list again."""
+    topic, reader = open_topic(), open_topic()
+    fill(topic, 0, 100)
+    (listed,) = reader.view()[1]
+    sealed_now(topic)
+    with pytest.raises(FileNotFoundError):
+        reader.journal.segments.open(listed)
+
+
+def test_what_follows_is_durable_before_a_segment_is_replaced(open_topic: OPEN) -> None:
+    """Otherwise a power cut could take the only place where the sequences are."""
+    topic = open_topic(fsync="os")
+    fill(topic, 0, 100)
+    assert topic.journal.board.durable().segment == 1
+    topic.journal.roll()
+    failpoints.arm("seal.written=enospc")
+    with pytest.raises(DiskFull), topic.upkeep.alone():
+        seal(topic)
+    assert topic.journal.board.durable().segment > 1
+
+
 def test_a_roll_starts_it_in_the_background(open_topic: OPEN) -> None:
     topic = open_topic(settings=SMALL)
     fill(topic, 0, 400)
