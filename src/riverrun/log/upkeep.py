@@ -53,26 +53,19 @@ class Upkeep:
     def alone(self) -> Iterator[None]:
         """The upkeep lock, waited for. Errors of the disk become ours; whatever happens, rows stay readable."""
         topic = self._opened()
-        fd = self._lock_file(topic)
         try:
-            deadline = time.monotonic_ns() // 1000 + topic.settings.lock_timeout
-            while not try_lock(fd):
-                if time.monotonic_ns() // 1000 > deadline:
-                    holder = os.pread(fd, 20, 0).decode().strip() or "another process"
-                    raise Busy(
-                        f"topic {topic.name}: process {holder} has been at its upkeep for over "
-                        f"{show(topic.settings.lock_timeout)}",
-                        hint="Try again later; appends and reads go on meanwhile",
-                    )
-                time.sleep(_POLL)
-            with self._holding(topic, fd):
-                yield
+            # Who waits holds the second lock, so that those in the background let it go first.
+            with _opened_lock(topic, "upkeep") as fd, _opened_lock(topic, "upkeep.next") as turn:
+                deadline = time.monotonic_ns() // 1000 + topic.settings.lock_timeout
+                _wait_for(turn, fd, deadline, topic)
+                _wait_for(fd, fd, deadline, topic)
+                fcntl.flock(turn, fcntl.LOCK_UN)
+                with self._holding(topic, fd):
+                    yield
         except RiverrunError:
             raise
         except OSError as error:
             raise _explained(topic.name, error) from error
-        finally:
-            os.close(fd)
 
     def start(self, rolled: bool = True) -> None:
         """Do what there is to do in the background. Returns at once; at most one thread at a time.
@@ -131,24 +124,23 @@ class Upkeep:
             del topic
 
     def _do(self, topic: EmbeddedTopic, rolled: bool) -> None:
-        try:
-            fd = self._lock_file(topic)
-        except OSError:
-            return  # a directory that may only be read
-        try:
-            if not try_lock(fd):
-                return  # somebody else is at it
+        if not os.access(topic.directory, os.W_OK):
+            return
+        with _opened_lock(topic, "upkeep") as fd, _opened_lock(topic, "upkeep.next") as turn:
+            if _is_awaited(turn) or not try_lock(fd):
+                return  # somebody else is at it, or about to be
+
+            def pace() -> None:
+                if self._stopped or _is_awaited(turn):
+                    raise _Stopped
+                time.sleep(_PAUSE)
+
             with self._holding(topic, fd):
                 if rolled and topic.spec.compact:
-                    compact_if_dirty(topic, self._pace)
+                    compact_if_dirty(topic, pace)
                 if rolled:
-                    retain(topic, self._pace)
-                seal(topic, self._pace)
-        finally:
-            os.close(fd)
-
-    def _lock_file(self, topic: EmbeddedTopic) -> int:
-        return os.open(f"{topic.directory}/upkeep", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                    retain(topic, pace)
+                seal(topic, pace)
 
     @contextmanager
     def _holding(self, topic: EmbeddedTopic, fd: int) -> Iterator[None]:
@@ -163,19 +155,42 @@ class Upkeep:
             self._fd = -1
             fcntl.flock(fd, fcntl.LOCK_UN)  # for a child's copy of the descriptor too
 
-    def _pace(self) -> None:
-        if self._stopped:
-            raise _Stopped
-        time.sleep(_PAUSE)
-
     def _opened(self) -> EmbeddedTopic:
         topic = self._topic()
         assert topic is not None
         return topic
 
 
+@contextmanager
+def _opened_lock(topic: EmbeddedTopic, name: str) -> Iterator[int]:
+    fd = os.open(f"{topic.directory}/{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _wait_for(lock: int, named: int, deadline: int, topic: EmbeddedTopic) -> None:
+    while not try_lock(lock):
+        if time.monotonic_ns() // 1000 > deadline:
+            holder = os.pread(named, 20, 0).decode().strip()
+            raise Busy(
+                f"topic {topic.name}: process {holder} has been at its upkeep for over "
+                f"{show(topic.settings.lock_timeout)}",
+                hint="Try again later; appends and reads go on meanwhile",
+            )
+        time.sleep(_POLL)
+
+
+def _is_awaited(turn: int) -> bool:
+    if not try_lock(turn):
+        return True
+    fcntl.flock(turn, fcntl.LOCK_UN)
+    return False
+
+
 class _Stopped(Exception):
-    """The topic is being closed."""
+    """The topic is being closed, or somebody waits who will do the same work."""
 
 
 def _explained(topic: str, error: OSError) -> RiverrunError:
