@@ -195,7 +195,7 @@ def test_rows_yielded_and_not_committed_hold_a_partition_back_for_a_while(topic,
 
 
 def test_what_was_held_back_too_long_is_given_away_and_its_commit_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("RIVERRUN_MEMBER_LEASE", "300 ms")
+    monkeypatch.setenv("RIVERRUN_MEMBER_LEASE", "600 ms")
     with River(tmp_path / "river") as river:
         topic = river.topic("t", "n bigint", partitions=2)
         topic.append([{"n": 1}])
@@ -204,7 +204,7 @@ def test_what_was_held_back_too_long_is_given_away_and_its_commit_refused(tmp_pa
             first.commit()
             assert sorted(drain(first)) == [1, 2]
             with topic.consumer("g") as second:
-                assert first.poll(1) is None
+                assert first.poll(1.5) is None
                 again = drain(second)
                 assert len(again) == 1, "one of the two partitions changed hands, without a commit"
                 with pytest.raises(
@@ -254,7 +254,7 @@ def test_append_to_delivery_takes_milliseconds(topic):
 
 
 def test_an_idle_consumer_and_an_idle_worker_use_no_processor_time(river, topic, program):
-    out, err = program("idle.py", river.path, 3).communicate()
+    out, err = program("idle.py", river.path, 2).communicate()
     assert float(out) < 0.01, err
 
 

@@ -71,7 +71,7 @@ def test_a_killed_member_is_replaced_at_once_and_what_it_did_not_commit_comes_ag
     begin = time.monotonic()
     with topic.consumer("g") as consumer:  # the system knows that the process is gone; no lease has to run out
         assert sorted(drain(consumer)) == list(range(100)) == sorted(seen)
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 4
 
 
 def test_a_killed_member_is_noticed_by_one_that_waits(river, topic, program, short_lease):
@@ -152,7 +152,7 @@ def test_members_in_many_processes_share_the_rows(river, topic, program):
 
 
 def test_a_member_that_does_not_poll_loses_its_partitions(tmp_path, monkeypatch):
-    monkeypatch.setenv("RIVERRUN_MEMBER_LEASE", "300 ms")
+    monkeypatch.setenv("RIVERRUN_MEMBER_LEASE", "600 ms")
     monkeypatch.setenv("RIVERRUN_POLL_LIMIT", "300 ms")
     with River(tmp_path / "river") as river:
         topic = river.topic("t", SCHEMA, key="k")
@@ -160,7 +160,11 @@ def test_a_member_that_does_not_poll_loses_its_partitions(tmp_path, monkeypatch)
         with topic.consumer("g") as stuck:
             assert len(drain(stuck)) == 10
             with topic.consumer("g") as other:
-                assert sorted(drain(other, 2)) == list(range(10))
+                seen, deadline = [], time.monotonic() + 20
+                while len(seen) < 10:
+                    assert time.monotonic() < deadline
+                    seen += drain(other, 0.1)
+                assert sorted(seen) == list(range(10))
                 other.commit()
                 with pytest.raises(Fenced):
                     stuck.commit()
