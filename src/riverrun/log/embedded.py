@@ -236,9 +236,12 @@ class EmbeddedTopic(Topic):
         high = np.full(self.partitions, -1)
         for partition, offset in start.items():
             low[partition], high[partition] = offset, min(end.get(partition, offset), last[partition])
+        pending = pending[_first_segment(pending, low, high) :]
         while pending:
             entry = pending[0]
             following = pending[1].snapshot.offsets if len(pending) > 1 else ends.offsets
+            if np.all((low >= high) | (np.array(entry.snapshot.offsets) >= high)):
+                return
             if np.all((np.array(following) <= low) | (np.array(entry.snapshot.offsets) >= high)):
                 pending = pending[1:]
                 continue
@@ -255,6 +258,7 @@ class EmbeddedTopic(Topic):
             # Bytes of the board mean the file as it was appended; a rewritten one is complete.
             grows = entry.first_commit == ends.segment and not entry.snapshot.generation
             index = segment.index(ends.end if grows else segment.size)
+            index = index[_first_frame(index, low, high) :]
             partitions = index["partition"]
             wanted = (index["offset"] + index["span"] > low[partitions]) & (index["offset"] < high[partitions])
             yield segment, index[wanted], low, high
@@ -323,6 +327,25 @@ class EmbeddedTopic(Topic):
 
     def enforce_retention(self) -> dict[str, int]:
         return enforce(self)
+
+
+def _first_segment(entries: Sequence[Entry], low: np.ndarray, high: np.ndarray) -> int:
+    """Where a range begins. Looks from the end, where most readers are: what lies before costs them nothing."""
+    at, wanted = len(entries) - 1, low < high
+    while at > 0 and np.any(wanted & (np.array(entries[at].snapshot.offsets) > low)):
+        at -= 1
+    return at
+
+
+def _first_frame(index: np.ndarray, low: np.ndarray, high: np.ndarray) -> int:
+    """The same within a segment: no frame before this one has rows of the range."""
+    at, step, wanted = len(index), 64, low < high
+    while at > 0 and wanted.any():
+        begin = max(0, at - step)
+        partitions = index["partition"][begin:at]
+        wanted[partitions[index["offset"][begin:at] <= low[partitions]]] = False
+        at, step = begin, 2 * step
+    return at
 
 
 def _write_durably(path: str, text: str) -> None:

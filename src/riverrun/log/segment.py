@@ -83,8 +83,8 @@ class Segment:
         self.first_commit = first_commit
         self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         self._view = memoryview(b"")
-        self._rows: list[tuple[Any, ...]] = []
-        self._index: np.ndarray = np.empty(0, INDEX)
+        self._index: np.ndarray = np.empty(0, INDEX)  # with room for more
+        self._count = 0
         self._scanned = 0
         self._lock = threading.Lock()
         header = frames.parse(memoryview(self.pread(0, min(self.size, HEADER_BYTES))), 0)
@@ -143,40 +143,39 @@ class Segment:
             self._scanned = self.data_begin
         if self._scanned < end:
             self._scan(end, pace)
-        if len(self._index) < len(self._rows):
-            fresh = np.array(self._rows[len(self._index) :], INDEX)
-            self._index = np.concatenate([self._index, fresh])
-        if self._scanned > end:
-            return self._index[: int(np.searchsorted(self._index["at"], end))]
-        return self._index
+        known = self._index[: self._count]
+        return known[: int(np.searchsorted(known["at"], end))] if self._scanned > end else known
 
     def _scan(self, end: int, pace: Callable[[], None] | None) -> None:
         begin = self._scanned
         data = self.bytes_at(begin, end - begin)
         if end - begin > _SMALL:
-            self._scan_many(begin, frames.scan_index(data, pace))
+            found = frames.scan_index(data, pace)
         else:
-            for at, header in frames.scan(data):
-                self._rows.append((begin + at, *header))
-                self._scanned = begin + at + header.frame_bytes
+            found = np.array([(at, *header) for at, header in frames.scan(data)], INDEX)
+        if len(found):
+            found["at"] += begin
+            self._add(found)
+            last = found[-1]
+            self._scanned = int(last["at"]) + int(last["header_bytes"]) + frames.padded(int(last["body_bytes"]))
         if self._scanned < end:
             raise self.damaged(self._scanned)
 
-    def _scan_many(self, begin: int, found: np.ndarray) -> None:
-        if len(found):
-            found["at"] += begin
-            pending = np.array(self._rows[len(self._index) :], INDEX)
-            self._index = np.concatenate([self._index, pending, found])
-            self._rows += [()] * len(found)
-            last = found[-1]
-            self._scanned = int(last["at"]) + int(last["header_bytes"]) + frames.padded(int(last["body_bytes"]))
+    def _add(self, found: np.ndarray) -> None:
+        """Room doubles, so following a file that grows costs what was appended, not what is there."""
+        count = self._count + len(found)
+        if count > len(self._index):
+            room = np.empty(max(count, 2 * self._count), INDEX)
+            room[: self._count] = self._index[: self._count]
+            self._index = room
+        self._index[self._count : count] = found  # behind everything that was given out
+        self._count = count
 
     def _load_index(self, end: int) -> bool:
         loaded = read_index(self.path, self.head, self.size)
         if loaded is None:
             return False
-        self._index, self._scanned = loaded, self.size
-        self._rows = [()] * len(loaded)
+        self._index, self._count, self._scanned = loaded, len(loaded), self.size
         return True
 
     def extras(self, entry: Any) -> memoryview:
