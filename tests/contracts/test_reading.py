@@ -93,6 +93,13 @@ def test_without_a_time_column_the_receive_time_is_the_time(log: Log) -> None:
     by_number = {r["n"]: r for r in topic.read().to_pylist()}
     assert by_number[1]["_time"] == by_number[1]["_received"]
     assert by_number[2]["_time"] == AT
+    topic.append([{"n": 3, "_time": AT}, {"n": 4}])
+    with topic.producer() as producer:
+        producer.send({"n": 5, "_time": AT})
+        producer.send({"n": 6})
+    times = {r["n"]: r["_time"] for r in topic.read().to_pylist()}
+    assert times[3] == times[5] == AT
+    assert all(abs(times[n] - datetime.now(UTC)) < MINUTE for n in (4, 6))
     with pytest.raises(Invalid, match="_time"):
         log.topic("timed", time="at").append({**row(1), "_time": AT})
 
@@ -158,6 +165,17 @@ def test_a_tombstone_has_its_key_only(log: Log) -> None:
     assert last["_deleted"] is True
     assert last["_key"] == '["ada","Rome"]'
     assert last["_time"] == last["_received"]
+
+
+def test_a_tombstone_has_no_event_time_where_a_column_holds_it(log: Log) -> None:
+    topic = log.topic(key="user", time="at", partitions=1)
+    topic.append([row(1), {"user": "bob", "_deleted": True}, row(3)])
+    topic.delete("ada")
+    assert topic.offsets_at(AT + 2 * MINUTE)["t"][0] == 2
+    assert topic.offsets_at(AT + 4 * MINUTE) == topic.latest
+    summaries = list(topic.summaries({0: 0}, {0: 4}))
+    assert max(s.max_time for s in summaries) == to_micros(AT + 3 * MINUTE)
+    assert min(s.min_time for s in summaries) == to_micros(AT + 1 * MINUTE)
 
 
 def test_a_tombstone_goes_where_its_key_is(log: Log) -> None:

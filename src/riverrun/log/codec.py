@@ -100,7 +100,7 @@ def encode_rows(
     if flags & RECEIVED and received[0] == received[1]:
         flags &= ~RECEIVED
         batch = batch.drop_columns(["_received"])
-    low, high = _time_range(batch, spec)
+    low, high = time_range(batch, spec)
     body = batch.serialize()
     raw = 0
     if spec.compression == "lz4":
@@ -124,7 +124,8 @@ def encode_rows(
     )
 
 
-def _time_range(batch: pa.RecordBatch, spec: TopicSpec) -> tuple[int, int]:
+def time_range(batch: pa.RecordBatch, spec: TopicSpec) -> tuple[int, int]:
+    """Smallest and largest event time. Tombstones have none where a column holds it: they move no watermark."""
     name = spec.time if isinstance(spec.time, str) else "_time"
     if name not in batch.schema.names:
         return frames.NO_TIME, frames.NO_TIME
@@ -134,7 +135,7 @@ def _time_range(batch: pa.RecordBatch, spec: TopicSpec) -> tuple[int, int]:
     else:
         bounds = pc.min_max(column)
         low, high = bounds["min"].value, bounds["max"].value
-    return (frames.NO_TIME, frames.NO_TIME) if low is None else (low, high)
+    return (frames.NEVER, frames.NO_TIME) if low is None else (low, high)
 
 
 def _maxima(batch: pa.RecordBatch, spec: TopicSpec) -> bytes:

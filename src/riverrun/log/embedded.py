@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from riverrun import ddl
 from riverrun.durations import Duration, from_micros, micros, seconds, to_micros
@@ -141,6 +142,7 @@ class EmbeddedTopic(Topic):
             body_crc=frames.checksum(b""),
             kind=PROMISE,
             span=1,
+            min_time=frames.NEVER,
             extras=frames.encode_maxima(maxima),
         )
         return self._position(self.journal.append([mark])[0])
@@ -200,9 +202,11 @@ class EmbeddedTopic(Topic):
         return self._position([found.get(p, ends.offsets[p]) for p in range(self.partitions)])
 
     def _first_row_at(self, entry: Any, body: pa.Buffer, wanted: int) -> int:
-        rows = self.decoder(["_time", "_offset"]).decode(entry, body)
-        times = rows.column("_time").cast(pa.int64()).to_numpy()
-        return int(rows.column("_offset")[int(np.argmax(times >= wanted))].as_py())
+        time = self.spec.time if isinstance(self.spec.time, str) else "_time"
+        rows = self.decoder([time, "_offset"]).decode(entry, body)
+        # A tombstone has no event time, and null is not late.
+        late = pc.greater_equal(rows.column(0).cast(pa.int64()), wanted)
+        return int(rows.column("_offset")[pc.index(late, True).as_py()].as_py())
 
     def wait(self, after: Position, timeout: Duration | None = None) -> bool:
         known = after[self.name] if self.name in after else {}

@@ -30,6 +30,7 @@ LZ4 = 16
 NO_PRODUCER = bytes(16)
 NO_SEQUENCE = -1
 NO_TIME = -(1 << 63)
+NEVER = (1 << 63) - 1  # the smallest time, with NO_TIME as the largest, of tombstones and promises: they have none
 
 _FIELDS = (
     ("magic", "4s"),
@@ -151,8 +152,8 @@ def encode(frame: Frame, stamp: Stamp, part: int, offset: int, first_received: i
     """The buffers of a frame in its place, ready for pwritev."""
     extras = frame.extras + bytes(-len(frame.extras) % 8)
     # A topic without a time column takes the receive time, which is known only now.
-    min_time = first_received if frame.min_time == NO_TIME and frame.kind == ROWS else frame.min_time
-    max_time = received if frame.max_time == NO_TIME and frame.kind == ROWS else frame.max_time
+    takes_received = frame.min_time == NO_TIME and frame.kind == ROWS
+    min_time, max_time = (first_received, received) if takes_received else (frame.min_time, frame.max_time)
     fixed = _STRUCT.pack(
         MAGIC,
         VERSION,

@@ -19,8 +19,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from riverrun import ddl
 from riverrun.durations import Duration, from_micros, micros, seconds, to_micros
@@ -28,7 +28,7 @@ from riverrun.errors import Closed, Invalid, NotFound, did_you_mean
 from riverrun.log import frame as frames
 from riverrun.log.codec import encode_batch, encode_rows
 from riverrun.log.coordination import Coordination
-from riverrun.log.frame import NO_SEQUENCE, PROMISE, ROWS, Frame
+from riverrun.log.frame import NEVER, NO_SEQUENCE, NO_TIME, PROMISE, ROWS, Frame
 from riverrun.log.producers import Claim, Producers
 from riverrun.log.segment import Snapshot
 from riverrun.log.spec import UNSET, TopicSpec, added_columns
@@ -95,8 +95,9 @@ class _Placed:
         return self.offset + self.frame.span
 
     @property
-    def latest_time(self) -> int:
-        return self.received if self.frame.max_time == frames.NO_TIME else self.frame.max_time
+    def times(self) -> tuple[int, int]:
+        takes_received = self.frame.min_time == NO_TIME
+        return (self.first_received, self.received) if takes_received else (self.frame.min_time, self.frame.max_time)
 
 
 class _Store:
@@ -174,7 +175,7 @@ class MemoryTopic(Topic):
         return known.recent[-1].sequence if known and known.recent else None
 
     def promise(self, partition: int, maxima: Mapping[str, int]) -> Position:
-        mark = Frame(partition=partition, rows=0, body=b"", body_crc=0, kind=PROMISE, span=1)
+        mark = Frame(partition=partition, rows=0, body=b"", body_crc=0, kind=PROMISE, span=1, min_time=NEVER)
         return self._append([replace(mark, extras=frames.encode_maxima(maxima))], None)
 
     def _append(self, batch: list[Frame], claim: Claim | None) -> Position:
@@ -225,14 +226,13 @@ class MemoryTopic(Topic):
     def summaries(self, start: Mapping[int, int], end: Mapping[int, int]) -> Iterator[Summary]:
         for placed in self._between(start, end):
             frame = placed.frame
-            rows_only = frame.min_time == frames.NO_TIME and frame.kind == ROWS
             yield Summary(
                 partition=frame.partition,
                 offset=placed.offset,
                 span=frame.span,
                 rows=frame.rows,
-                min_time=placed.first_received if rows_only else frame.min_time,
-                max_time=placed.received if rows_only else frame.max_time,
+                min_time=placed.times[0],
+                max_time=placed.times[1],
                 first_received=placed.first_received,
                 received=placed.received,
                 maxima=frames.decode_maxima(memoryview(frame.extras)),
@@ -255,13 +255,13 @@ class MemoryTopic(Topic):
         with self._store.changed:
             found = list(self._store.producers.offsets)
             pending = list(self._store.placed)
-        decoder = self.decoder(["_time", "_offset"])
+        # A tombstone has no event time where a column holds it.
+        decoder = self.decoder([self.spec.time if isinstance(self.spec.time, str) else "_time", "_offset"])
         for placed in reversed(pending):
-            if placed.frame.kind == ROWS and placed.latest_time >= wanted:
+            if placed.frame.kind == ROWS and placed.times[1] >= wanted:
                 rows = decoder.decode(placed, placed.frame.body)
-                late = rows.column("_time").cast(pa.int64()).to_numpy() >= wanted
-                if late.any():
-                    found[placed.frame.partition] = rows.column("_offset")[int(np.argmax(late))].as_py()
+                first = pc.index(pc.greater_equal(rows.column(0).cast(pa.int64()), wanted), True).as_py()
+                found[placed.frame.partition] = rows.column("_offset")[first].as_py()
         return self._position(found)
 
     def wait(self, after: Position, timeout: Duration | None = None) -> bool:

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import google_crc32c
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import ipc
 
 from riverrun.log.codec import HIDDEN, MOMENT, body_schema, encode_rows
-from riverrun.log.frame import DELETED, LZ4, PROMISE, ROWS, TIME, Frame
+from riverrun.log.frame import DELETED, LZ4, NO_TIME, PROMISE, ROWS, TIME, Frame
 from riverrun.log.segment import Segment
 from riverrun.log.spec import TopicSpec
 
@@ -153,17 +152,9 @@ def _merged(
     received = batch.column("_received")
     span = (received[0].value, received[-1].value)
     frame = encode_rows(batch, spec, version, int(every["partition"][0]), span)
-    low, high = _time_range(batch, spec, every)
-    return Piece(replace(frame, min_time=low, max_time=high), int(every["commit"].max()))
-
-
-def _time_range(batch: pa.RecordBatch, spec: TopicSpec, sources: np.ndarray) -> tuple[int, int]:
-    """Smallest and largest event time, never beyond what the headers said of the same rows before."""
-    name = spec.time or "_time"
-    times = batch.column(name if name in batch.schema.names else "_received")
-    bounds = pc.min_max(pc.coalesce(times, batch.column("_received")))  # a tombstone has no time of its own
-    low, high = int(sources["min_time"].min()), int(sources["max_time"].max())
-    return max(bounds["min"].value, low), min(bounds["max"].value, high)
+    if frame.min_time == NO_TIME:  # the receive times of the rows, which need not be those of the frames
+        frame = replace(frame, min_time=span[0], max_time=span[1])
+    return Piece(frame, int(every["commit"].max()))
 
 
 def read_frames(

@@ -10,6 +10,7 @@ import datetime as dt
 import decimal
 import math
 import re
+import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -67,7 +68,7 @@ class RowSchema:
         else:
             batch = self._from_table(_as_table(rows))
         self._check(batch)
-        return batch
+        return timed(batch)
 
     def _from_dicts(self, rows: Sequence[Any]) -> pa.RecordBatch:
         try:
@@ -197,6 +198,15 @@ class RowSchema:
 
     def _bad(self, row: int, column: str, why: str) -> Invalid:
         return Invalid(f"topic {self._topic}, row {row}, column {column!r}: {why}")
+
+
+def timed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Where only some rows say their `_time`, the others take that of now, which is about when they are received."""
+    at = batch.schema.get_field_index("_time")
+    if at < 0 or not batch.column(at).null_count:
+        return batch
+    now = pa.scalar(time.time_ns() // 1000, batch.schema.field(at).type)
+    return batch.set_column(at, batch.schema.field(at), pc.fill_null(batch.column(at), now))
 
 
 def key_text(batch: pa.RecordBatch | pa.Table, key: Sequence[str]) -> Any:

@@ -49,7 +49,7 @@ class Summary:
     offset: int
     span: int
     rows: int
-    min_time: int
+    min_time: int  # of rows with an event time; above max_time if there are none, as with tombstones and promises
     max_time: int
     first_received: int
     received: int
