@@ -1,0 +1,148 @@
+"""Specs: what a topic may be declared as, and when two declarations say the same."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from riverrun.errors import Conflict, Invalid
+from riverrun.log.spec import UNSET, TopicSpec, added_columns
+
+SCHEMA = "user string, amount double, at timestamp, device string"
+
+
+@pytest.mark.parametrize("name", ["orders", "a", "A-1_b.c", "x" * 200, "...", "-", "shop.dead.emails"])
+def test_names(name: str) -> None:
+    assert TopicSpec(name).name == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "../x", "a\\b", "a b", "a\n", "a\x00", "é", "x" * 201, "a@0:1", "*", None, 5, b"a"]
+)
+def test_hostile_names(name: Any) -> None:
+    with pytest.raises(Invalid, match="not a name for a topic"):
+        TopicSpec(name)
+
+
+def test_what_is_left_out_gets_a_default_when_the_topic_is_made() -> None:
+    spec = TopicSpec("t", SCHEMA).resolved()
+    assert (spec.key, spec.time, spec.producers, spec.partitions) == ((), None, None, 4)
+    assert (spec.retention, spec.retention_bytes, spec.compact, spec.fsync) == (timedelta(days=7), None, False, "batch")
+    assert (spec.compression, spec.archive) == (None, None)
+
+
+def test_a_compacted_topic_keeps_its_rows_for_ever_unless_told_otherwise() -> None:
+    assert TopicSpec("t", SCHEMA, key="user", compact=True).resolved().retention is None
+    assert TopicSpec("t", SCHEMA, key="user", compact=True, retention="1 day").resolved().retention == timedelta(1)
+
+
+def test_durations_and_sizes_are_read() -> None:
+    spec = TopicSpec("t", SCHEMA, retention="2 hours", retention_bytes="10 MiB", fsync="200 ms")
+    assert spec.retention == timedelta(hours=2)
+    assert spec.retention_bytes == 10 << 20
+    assert spec.fsync == timedelta(milliseconds=200)
+    assert TopicSpec("t", SCHEMA, retention=None).retention is None
+
+
+def test_a_key_is_a_name_or_several() -> None:
+    assert TopicSpec("t", key="user").key == TopicSpec("t", key=["user"]).key == ("user",)
+    assert TopicSpec("t", key=["user", "device"]).key == ("user", "device")
+    assert TopicSpec("t", key=None).key == ()
+    assert TopicSpec("t").key is UNSET
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"schema": "user strng"}, "strng"),
+        ({"schema": ""}, "schema"),
+        ({"schema": "_hidden string"}, "_hidden"),
+        ({"key": "usr"}, "key 'usr' is not a column. Did you mean 'user'"),
+        ({"key": ["user", "user"]}, "names a column twice"),
+        ({"key": "amount"}, "key 'amount' cannot be double"),
+        ({"time": "user"}, "time 'user' cannot be string"),
+        ({"time": "when"}, "time 'when' is not a column"),
+        ({"producers": "amount"}, "producers 'amount' cannot be double"),
+        ({"partitions": 0}, "partitions must be from 1 to 1024"),
+        ({"partitions": 1025}, "partitions"),
+        ({"partitions": 2.0}, "partitions"),
+        ({"partitions": True}, "partitions"),
+        ({"retention": "soon"}, "not a duration"),
+        ({"retention": -1}, "negative"),
+        ({"retention_bytes": "much"}, "not a size"),
+        ({"fsync": "always"}, "not a duration"),
+        ({"compression": "zip"}, "compression is None or 'lz4'"),
+        ({"compact": True}, "needs a key"),
+    ],
+)
+def test_what_cannot_be_declared(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        TopicSpec(**{"name": "t", "schema": SCHEMA, **options}).resolved()
+
+
+def test_a_topic_cannot_be_made_without_a_schema() -> None:
+    with pytest.raises(Invalid, match="no schema was given"):
+        TopicSpec("t").resolved()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"key": ["user", "device"], "time": "at", "producers": "device", "partitions": 7},
+        {"retention": "90 minutes", "retention_bytes": "1 GiB", "fsync": "5 ms", "compression": "lz4"},
+        {"retention": None, "key": "user", "compact": True, "fsync": "os", "archive": "/var/archive"},
+    ],
+)
+def test_options_survive_json(options: dict[str, Any]) -> None:
+    spec = TopicSpec("t", SCHEMA, **options).resolved()
+    assert TopicSpec(schema=spec.schema, **json.loads(json.dumps(spec.options()))) == spec
+
+
+def test_a_declaration_that_leaves_things_out_is_no_mismatch() -> None:
+    stored = TopicSpec("t", SCHEMA, key="user", time="at", retention="1 day").resolved()
+    TopicSpec("t").check_same(stored)
+    TopicSpec("t", key="user").check_same(stored)
+    TopicSpec("t", retention="24 hours", partitions=4).check_same(stored)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"key": "device"}, r"exists with key=\('user',\), not \('device',\)"),
+        ({"key": None}, r"key=\('user',\)"),
+        ({"time": None}, "time='at', not None"),
+        ({"partitions": 5}, "partitions=4, not 5"),
+        ({"retention": None}, "retention="),
+        ({"fsync": "os"}, "fsync='batch', not 'os'"),
+    ],
+)
+def test_a_declaration_that_says_something_else_is_a_conflict(options: dict[str, Any], message: str) -> None:
+    stored = TopicSpec("t", SCHEMA, key="user", time="at", retention="1 day").resolved()
+    with pytest.raises(Conflict, match=message):
+        TopicSpec("t", **options).check_same(stored)
+
+
+def test_a_schema_may_grow_at_its_end() -> None:
+    assert not added_columns("t", "a int, b string", "a int, b string")
+    assert added_columns("t", "a int", "a int, b string")
+    assert added_columns("t", "a int", "a int, b struct<x:int NOT NULL>, c array<int>")
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ("a int", "leaves out 'b'"),
+        ("a bigint, b string", "column 'a' is 'a int', not 'a bigint'"),
+        ("a int NOT NULL, b string", "column 'a'"),
+        ("b string, a int", "another order"),
+        ("a int, c int, b string", "go behind the 2 there are"),
+        ("a int, b string, c int NOT NULL", "must be nullable: 'c'"),
+    ],
+)
+def test_a_schema_may_not_change_otherwise(declared: str, message: str) -> None:
+    with pytest.raises(Conflict, match=message):
+        added_columns("t", "a int, b string", declared)
