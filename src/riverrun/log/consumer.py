@@ -31,7 +31,7 @@ from riverrun.durations import Duration, micros
 from riverrun.errors import Closed, Fenced, Invalid
 from riverrun.log.assignment import Slot
 from riverrun.log.coordination import Coordination
-from riverrun.log.feed import Feed
+from riverrun.log.feed import Feed, warm_up
 from riverrun.log.membership import Membership
 from riverrun.log.spec import check_name
 from riverrun.log.topic import Start, Topic
@@ -75,6 +75,7 @@ class Consumer:
         self._lost: set[Slot] = set()  # taken away with rows that were yielded and not committed
         self._commits = False  # whether this consumer is one that commits
         self._topics = topics()
+        warm_up()
         starts = _first_offsets(start, self._topics)
         self._bell = self._listen()
         self._membership = Membership(coordination, group, self._settings, self._bell)

@@ -16,6 +16,11 @@ _BYTES = 4 << 20
 _STRETCH = 32 << 10
 
 
+def warm_up() -> None:
+    """Arrow's first value loads pandas where it is installed, 0.2 s: before anybody waits for a row, not then."""
+    pa.scalar(0)
+
+
 class Feed:
     """A reader of one topic. `next` is where it is: behind everything that `take` has given."""
 

@@ -24,6 +24,7 @@ from riverrun.durations import Duration, micros
 from riverrun.errors import Closed, Fenced, Invalid, OutOfRange, RiverrunError
 from riverrun.log.dead_letters import DeadLetters
 from riverrun.log.deliveries import Deliveries, Delivery, Dying, Unread
+from riverrun.log.feed import warm_up
 from riverrun.log.lookahead import Lookahead
 from riverrun.log.spec import check_name
 from riverrun.log.topic import Topic
@@ -90,6 +91,7 @@ class Queue:
         self._worker = ""
         self._upkeep_at = 0
         self.deliveries = Deliveries(topic.coordination, topic, group, self.lease, attempts)
+        warm_up()
         self.deliveries.open()
         topic.coordination.dependents.add(self)
 
