@@ -1,0 +1,55 @@
+"""How much work a run does. The same benchmarks run in a minute, in five, or in a test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Sizes of one run."""
+
+    rounds: int
+    seconds: float  # what a round should take
+    round_bytes: int  # what a round may write
+    every_case: bool  # the whole grid, or its corners
+    read_rows: int
+    sends: int
+    history_bytes: int  # of the short history; the long one is 100 times as long
+    wakes: int
+    idle_seconds: float
+
+
+FULL = Effort(
+    rounds=5,
+    seconds=0.15,
+    round_bytes=128 << 20,
+    every_case=True,
+    read_rows=2_000_000,
+    sends=100_000,
+    history_bytes=10_000_000,
+    wakes=1000,
+    idle_seconds=5.0,
+)
+QUICK = Effort(
+    rounds=3,
+    seconds=0.1,
+    round_bytes=64 << 20,
+    every_case=False,
+    read_rows=500_000,
+    sends=30_000,
+    history_bytes=2_000_000,
+    wakes=300,
+    idle_seconds=2.0,
+)
+TINY = Effort(
+    rounds=1,
+    seconds=0.005,
+    round_bytes=2 << 20,
+    every_case=False,
+    read_rows=20_000,
+    sends=500,
+    history_bytes=50_000,
+    wakes=10,
+    idle_seconds=0.2,
+)

@@ -1,0 +1,44 @@
+"""The references: the same bytes to and from a plain file."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+INTERVAL = 0.2
+
+
+def write(path: str, size: int, times: int, fsync: str) -> float:
+    """Seconds for `times` writes of `size` bytes each to the end of a file, synced as the policy says."""
+    data = bytes(size)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        begin = synced = time.perf_counter()
+        for _ in range(times):
+            os.write(fd, data)
+            if fsync == "batch":
+                os.fdatasync(fd)
+            elif fsync != "os" and time.perf_counter() - synced > INTERVAL:
+                os.fdatasync(fd)
+                synced = time.perf_counter()
+        if fsync not in ("os", "batch"):
+            os.fdatasync(fd)
+        return time.perf_counter() - begin
+    finally:
+        os.close(fd)
+
+
+def read(paths: Sequence[str]) -> tuple[float, int]:
+    """Seconds for reading the files from end to end into one piece of memory, and how many bytes they have."""
+    memory = memoryview(bytearray(1 << 20))
+    total = 0
+    begin = time.perf_counter()
+    for path in paths:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            while got := os.readv(fd, [memory]):
+                total += got
+        finally:
+            os.close(fd)
+    return time.perf_counter() - begin, total
