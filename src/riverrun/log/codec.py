@@ -13,7 +13,7 @@ from pyarrow import ipc
 from riverrun.log import frame as frames
 from riverrun.log.frame import DELETED, LZ4, OFFSETS, RECEIVED, TIME, Frame
 from riverrun.log.partitioner import partition_keys
-from riverrun.log.rows import key_text
+from riverrun.log.rows import is_larger, key_text
 from riverrun.log.spec import TopicSpec
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -62,7 +62,8 @@ def _split(
     if counts.max() == batch.num_rows:
         yield int(chosen[0]), batch
         return
-    ordered = batch.take(pa.array(np.argsort(chosen, kind="stable")))
+    # Of 16-bit numbers the sort is a radix sort.
+    ordered = batch.take(pa.array(np.argsort(chosen.astype(np.uint16), kind="stable")))
     at = 0
     for partition, count in enumerate(counts.tolist()):
         if count:
@@ -72,7 +73,7 @@ def _split(
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     rows = batch.num_rows
-    if rows <= _FRAME_ROWS and batch.nbytes <= _FRAME_BYTES:
+    if rows <= _FRAME_ROWS and not is_larger(batch, _FRAME_BYTES):
         yield batch
         return
     step = max(1, min(_FRAME_ROWS, int(rows * _FRAME_BYTES / max(batch.nbytes, 1))))

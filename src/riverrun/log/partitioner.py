@@ -46,27 +46,28 @@ def murmur2_column(keys: pa.Array) -> np.ndarray:
     """murmur2 of every string of a column, all of them one step at a time."""
     _, offset_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32, len(keys) + 1, keys.offset * 4).astype(np.int64)
-    starts, lengths = offsets[:-1], np.diff(offsets)
-    # Three more bytes, so that a word can be read at every byte of the last key.
-    data = np.concatenate([np.frombuffer(data_buffer or b"", np.uint8), np.zeros(4, np.uint8)])
+    lengths = np.diff(offsets)
+    # Only what the keys cover, for a slice has the whole's bytes; and more, to read a word at every byte of the last.
+    data = np.zeros(offsets[-1] - offsets[0] + 4, np.uint8)
+    data[:-4] = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
     word_at = np.ndarray((len(data) - 3,), np.dtype("<u4"), data, strides=(1,))
+    at = offsets[:-1] - offsets[0]
     m = np.uint32(_M)
     h = np.uint32(_SEED) ^ lengths.astype(np.uint32)
-    words = lengths >> 2
+    words, rest = lengths >> 2, lengths & 3
+    everyone = int(words.min(initial=1 << 31))
     for i in range(int(words.max(initial=0))):
-        longer = np.nonzero(words > i)[0]
-        everyone = len(longer) == len(h)
-        k = word_at[(starts if everyone else starts[longer]) + 4 * i] * m
-        k = (k ^ k >> np.uint32(24)) * m
-        if everyone:
-            h = h * m ^ k
-        else:
-            h[longer] = h[longer] * m ^ k
-    rest = lengths & 3
-    tail = np.nonzero(rest)[0]
-    if len(tail):
-        keep = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)[rest[tail]]
-        last = word_at[starts[tail] + 4 * words[tail]] & keep
-        h[tail] = (h[tail] ^ last) * m
-    h = (h ^ h >> np.uint32(13)) * m
+        some = slice(None) if i < everyone else np.nonzero(words > i)[0]
+        k = word_at[at[some]]
+        k *= m
+        k ^= k >> np.uint32(24)
+        k *= m
+        h[some] = h[some] * m ^ k
+        at[some] += 4
+    if rest.any():
+        some = slice(None) if rest.all() else np.nonzero(rest)[0]
+        last = word_at[at[some]] & np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)[rest[some]]
+        h[some] = (h[some] ^ last) * m
+    h ^= h >> np.uint32(13)
+    h *= m
     return h ^ h >> np.uint32(15)
