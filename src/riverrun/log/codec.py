@@ -1,14 +1,13 @@
-"""Arrow batches ⇄ frames. Pure: no files, no locks."""
+"""Arrow batches → frames. Pure: no files, no locks. The way back is in `decoder`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import ipc
 
 from riverrun.log import frame as frames
 from riverrun.log.frame import DELETED, LZ4, OFFSETS, RECEIVED, TIME, Frame
@@ -159,71 +158,3 @@ def _maxima(batch: pa.RecordBatch, spec: TopicSpec) -> bytes:
 
 def _texts(column: Any) -> list[str]:
     return ["" if value is None else str(value) for value in column.to_pylist()]
-
-
-class Decoder:
-    """Frames of one topic → record batches of `shown`, with hidden columns. `columns` limits what is made."""
-
-    def __init__(
-        self,
-        spec: TopicSpec,
-        shown: pa.Schema,
-        schemas: Mapping[int, pa.Schema],
-        columns: Sequence[str] | None = None,
-    ) -> None:
-        self._spec = spec
-        self._schemas = schemas
-        fields = [*(field.with_nullable(True) for field in shown), *(pa.field(n, t) for n, t in HIDDEN.items())]
-        if columns is not None:
-            named = {field.name: field for field in fields}
-            fields = [named[name] for name in columns]
-        self.schema = pa.schema(fields)
-        self._bodies: dict[tuple[int, int], pa.Schema] = {}
-
-    def decode(self, header: Any, body: pa.Buffer, low: int = 0, high: int | None = None) -> pa.RecordBatch:
-        """The rows of a frame whose offsets lie in [low, high)."""
-        flags, version = int(header["flags"]), int(header["schema"])
-        schema = self._bodies.get((version, flags))
-        if schema is None:
-            schema = self._bodies[version, flags] = body_schema(self._schemas[version], flags)
-        batch = ipc.read_record_batch(body, schema)
-        first = int(header["offset"])
-        begin, end = 0, batch.num_rows
-        if low > first or (high is not None and high < first + int(header["span"])):
-            stop = (1 << 62) if high is None else high
-            if flags & OFFSETS:
-                offsets = batch.column("_offset").to_numpy()
-                begin, end = (int(i) for i in np.searchsorted(offsets, (low, stop)))
-            else:
-                begin, end = max(low - first, 0), min(stop - first, end)
-            end = max(begin, end)
-            batch = batch.slice(begin, end - begin)
-        arrays = [self._column(field, batch, header, first + begin) for field in self.schema]
-        if not arrays:
-            return batch.select([])
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def _column(self, field: pa.Field, batch: pa.RecordBatch, header: Any, first: int) -> pa.Array:
-        name, rows = field.name, batch.num_rows
-        if name == "_time" and isinstance(self._spec.time, str):
-            times = batch.column(self._spec.time)
-            # A tombstone has no time of its own.
-            return pc.coalesce(times, self._received(batch, header)) if times.null_count else times
-        if name in batch.schema.names:
-            return batch.column(name)
-        if name == "_partition":
-            return pa.array(np.full(rows, header["partition"], np.int32))
-        if name == "_offset":
-            return pa.array(np.arange(first, first + rows, dtype=np.int64))
-        if name in ("_received", "_time"):
-            return self._received(batch, header)
-        if name == "_key":
-            return key_text(batch, self._spec.key) if self._spec.key else pa.nulls(rows, pa.string())
-        if name == "_deleted":
-            return pa.array(np.zeros(rows, np.bool_))
-        return pa.nulls(rows, field.type)  # a column that came with a later version of the schema
-
-    def _received(self, batch: pa.RecordBatch, header: Any) -> pa.Array:
-        if "_received" in batch.schema.names:
-            return batch.column("_received")
-        return pa.array(np.full(batch.num_rows, header["received"], np.int64)).view(MOMENT)

@@ -22,6 +22,7 @@ from riverrun.log.board import Ends
 from riverrun.log.codec import encode_batch
 from riverrun.log.compaction import compact
 from riverrun.log.coordination import Coordination
+from riverrun.log.decoder import runs
 from riverrun.log.frame import NO_SEQUENCE, PROMISE, ROWS, Frame
 from riverrun.log.journal import Journal
 from riverrun.log.producers import Claim
@@ -162,12 +163,16 @@ class EmbeddedTopic(Topic):
     ) -> Iterator[pa.RecordBatch]:
         decoder = self.decoder(columns)
         for segment, index, low, high in self._indexed(start, end):
-            for entry in index[index["kind"] == ROWS]:
-                if int(entry["schema"]) not in self._arrow:
-                    self._load_versions()
-                partition = int(entry["partition"])
-                body = segment.body(entry)
-                batch = decoder.decode(entry, body, int(low[partition]), int(high[partition]))
+            index = index[index["kind"] == ROWS]
+            self.know_versions(index)
+            segment.expect(index)
+            for run in runs(index, low, high):
+                bodies = segment.bodies(run)
+                if len(run) == 1:
+                    partition = run["partition"][0]
+                    batch = decoder.decode(run[0], bodies[0], int(low[partition]), int(high[partition]))
+                else:
+                    batch = decoder.decode_run(run, bodies)
                 if batch.num_rows:
                     yield batch
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+import numpy as np
 import pyarrow as pa
 
 from riverrun.log.topic import Topic
@@ -62,11 +63,12 @@ class Feed:
                 break
             pieces.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
-        reached = {b.column("_partition")[0].as_py(): b.column("_offset")[-1].as_py() + 1 for b in pieces}
-        if batch is None:
+        whole = pa.concat_batches(pieces) if len(pieces) > 1 else pieces[0] if pieces else None
+        if batch is None or whole is None:
             # Offsets without a row (promises, what compaction removed) lie behind it too.
             self._stretch, reached = None, self._end
-        whole = pa.concat_batches(pieces) if len(pieces) > 1 else pieces[0] if pieces else None
+        else:
+            reached = _ends(whole)
         self.next |= reached
         return whole
 
@@ -85,3 +87,11 @@ class Feed:
         if held is not None or self._stretch is None:
             return held
         return next(self._stretch, None)
+
+
+def _ends(batch: pa.RecordBatch) -> dict[int, int]:
+    """Behind the last row of each partition."""
+    partitions, offsets = batch.column("_partition").to_numpy(), batch.column("_offset").to_numpy()
+    ends = np.zeros(int(partitions.max()) + 1, np.int64)
+    np.maximum.at(ends, partitions, offsets + 1)
+    return {p: int(ends[p]) for p in np.unique(partitions).tolist()}

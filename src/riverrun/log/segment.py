@@ -24,6 +24,7 @@ from riverrun.log.frame import HEADER_BYTES, INDEX, NO_SEQUENCE, SNAPSHOT, Frame
 SUFFIX = ".journal"
 _INDEX_HEAD = struct.Struct("<8sqII")
 _INDEX_MAGIC = b"RRINDEX1"
+_PLACE = ("at", "header_bytes", "body_bytes", "body_crc")
 _SMALL = 256 << 10  # below this a pread is cheaper than a new mapping
 
 
@@ -184,17 +185,27 @@ class Segment:
 
     def stored_body(self, entry: Any) -> pa.Buffer:
         """The body of a frame as it is on the disk, its checksum verified."""
-        at = int(entry["at"])
-        data = self.bytes_at(at + int(entry["header_bytes"]), int(entry["body_bytes"]))
-        if frames.checksum(data) != entry["body_crc"]:
-            raise self.damaged(at)
-        return pa.py_buffer(data)
+        return self._verified(*(int(entry[name]) for name in _PLACE))
 
     def body(self, entry: Any) -> pa.Buffer:
         """The body of a frame as Arrow reads it, its checksum verified."""
-        buffer = self.stored_body(entry)
-        if entry["flags"] & frames.LZ4:
-            return pa.decompress(buffer, decompressed_size=int(entry["raw_bytes"]), codec="lz4_raw")
+        return _plain(self.stored_body(entry), int(entry["flags"]), int(entry["raw_bytes"]))
+
+    def expect(self, index: np.ndarray) -> None:
+        """These frames are going to be read: map the file if they are so much that this is cheaper."""
+        if int(index["body_bytes"].sum()) >= _SMALL:
+            begin, last = int(index["at"][0]), index[-1]
+            self.bytes_at(begin, int(last["at"]) + int(last["header_bytes"]) + int(last["body_bytes"]) - begin)
+
+    def bodies(self, index: np.ndarray) -> list[pa.Buffer]:
+        """The bodies of some frames as Arrow reads them. Of many at once, each costs little."""
+        stored = map(self._verified, *(index[name].tolist() for name in _PLACE))
+        return list(map(_plain, stored, index["flags"].tolist(), index["raw_bytes"].tolist()))
+
+    def _verified(self, at: int, header_bytes: int, body_bytes: int, crc: int) -> pa.Buffer:
+        buffer = pa.py_buffer(self.bytes_at(at + header_bytes, body_bytes))
+        if frames.checksum(buffer) != crc:
+            raise self.damaged(at)
         return buffer
 
     def damaged(self, at: int) -> Corrupt:
@@ -202,6 +213,10 @@ class Segment:
             f"{self.path} is damaged at byte {at}",
             hint="Restore the file from a copy. Nothing was skipped; rows before that byte can still be read",
         )
+
+
+def _plain(body: pa.Buffer, flags: int, raw_bytes: int) -> pa.Buffer:
+    return pa.decompress(body, decompressed_size=raw_bytes, codec="lz4_raw") if flags & frames.LZ4 else body
 
 
 def index_path(path: str) -> str:

@@ -22,7 +22,8 @@ import pyarrow as pa
 from riverrun import ddl
 from riverrun.durations import Duration, seconds, to_micros
 from riverrun.errors import Invalid, NotFound, OutOfRange, did_you_mean
-from riverrun.log.codec import HIDDEN, Decoder
+from riverrun.log.codec import HIDDEN
+from riverrun.log.decoder import Decoder
 from riverrun.log.packing import Packing
 from riverrun.log.partitioner import partition_of
 from riverrun.log.producers import Claim, claim_of
