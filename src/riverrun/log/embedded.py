@@ -163,10 +163,10 @@ class EmbeddedTopic(Topic):
     ) -> Iterator[pa.RecordBatch]:
         decoder = self.decoder(columns)
         for segment, index, low, high in self._indexed(start, end):
-            index = index[index["kind"] == ROWS]
-            self.know_versions(index)
-            segment.expect(index)
-            for run in runs(index, low, high):
+            wanted = index[index["kind"] == ROWS]
+            self.know_versions(wanted)
+            segment.expect(wanted)
+            for run in runs(wanted, low, high):
                 bodies = segment.bodies(run)
                 if len(run) == 1:
                     partition = run["partition"][0]
