@@ -323,3 +323,15 @@ def test_another_process_reads_on_while_segments_are_merged(open_topic: OPEN, pr
         seen[partition].append(offset)
     assert {p: list(range(end)) for p, end in topic.latest["t"].items()} == seen
     assert topic.describe()["segments"] > 10
+
+
+def test_rows_among_promises_are_found_from_any_offset_after_a_merge(open_topic: OPEN) -> None:
+    """Promises keep their offsets and are not merged: hundreds of them may lie behind the frame that spans them."""
+    topic = open_topic(partitions=1)
+    for i in range(300):
+        topic.append({"k": "a", "n": i, "at": moment(i)})
+        topic.advance(0, moment(i))
+    assert sealed_now(topic)
+    for low in (0, 1, 250, 350, 500, 599):
+        found = [n for batch in topic.batches({0: low}, {0: 600}, ["n"]) for n in batch.column(0).to_pylist()]
+        assert found == [i for i in range(300) if 2 * i >= low]

@@ -351,8 +351,9 @@ def _first_frame(index: np.ndarray, low: np.ndarray, high: np.ndarray) -> int:
     at, step, wanted = len(index), 64, low < high
     while at > 0 and wanted.any():
         begin = max(0, at - step)
-        partitions = index["partition"][begin:at]
-        wanted[partitions[index["offset"][begin:at] <= low[partitions]]] = False
+        # Only rows: in a merged segment, promises come behind the frame whose offsets they are among.
+        block = index[begin:at][index["kind"][begin:at] == ROWS]
+        wanted[block["partition"][block["offset"] <= low[block["partition"]]]] = False
         at, step = begin, 2 * step
     return at
 
