@@ -15,7 +15,8 @@ class Effort:
     every_case: bool  # the whole grid, or its corners
     read_rows: int
     sends: int
-    history_bytes: int  # of the short history; the long one is 100 times as long
+    history_bytes: int  # of the short history
+    history_times: int  # so many times as long is the long one
     wakes: int
     idle_seconds: float
 
@@ -28,6 +29,7 @@ FULL = Effort(
     read_rows=2_000_000,
     sends=100_000,
     history_bytes=10_000_000,
+    history_times=100,
     wakes=1000,
     idle_seconds=5.0,
 )
@@ -39,6 +41,7 @@ QUICK = Effort(
     read_rows=500_000,
     sends=30_000,
     history_bytes=2_000_000,
+    history_times=100,
     wakes=300,
     idle_seconds=2.0,
 )
@@ -50,6 +53,7 @@ TINY = Effort(
     read_rows=20_000,
     sends=500,
     history_bytes=50_000,
+    history_times=4,
     wakes=10,
     idle_seconds=0.2,
 )

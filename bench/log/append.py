@@ -15,7 +15,7 @@ from bench.effort import Effort
 from bench.figure import Figure, alternate, rates
 from bench.log import events, plain
 from bench.log.events import SIZES
-from riverrun.log.topic import Topic
+from riverrun.log.embedded import EmbeddedTopic
 from riverrun.river import River
 
 BATCHES = (1, 100, 10_000)
@@ -135,13 +135,13 @@ def _elapsed(spans: Sequence[Span]) -> float:
     return max(end for _, end in spans) - min(begin for begin, _ in spans)
 
 
-def _prepare(number: int, path: str, case: Case, appends: int) -> tuple[River, Topic, Case, int]:
+def _prepare(number: int, path: str, case: Case, appends: int) -> tuple[River, EmbeddedTopic, Case, int]:
     events.pieces(case.bytes, case.batch, case.source)
     river = River(path)
-    return river, river.topic("events"), case, appends
+    return river, events.embedded(river.topic("events")), case, appends
 
 
-def _work(prepared: tuple[River, Topic, Case, int]) -> Span:
+def _work(prepared: tuple[River, EmbeddedTopic, Case, int]) -> Span:
     river, topic, case, appends = prepared
     given = events.pieces(case.bytes, case.batch, case.source)
     count = len(given)
@@ -149,7 +149,8 @@ def _work(prepared: tuple[River, Topic, Case, int]) -> Span:
         begin = time.monotonic()
         for i in range(appends):
             topic.append(given[i % count])
-        topic.close()  # the interval policy syncs here what is left, as its reference does
+        if isinstance(topic.journal.fsync, int):
+            topic.journal.sync()  # what the interval left over, as its reference does
         return begin, time.monotonic()
 
 
