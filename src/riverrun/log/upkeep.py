@@ -130,17 +130,17 @@ class Upkeep:
             if _is_awaited(turn) or not try_lock(fd):
                 return  # somebody else is at it, or about to be
 
-            def pace() -> None:
-                if self._stopped or _is_awaited(turn):
-                    raise _Stopped
-                time.sleep(_PAUSE)
+            def give_way() -> None:
+                if _is_awaited(turn):
+                    raise _Stopped  # whoever waits seals too
+                self._pace()
 
             with self._holding(topic, fd):
                 if rolled and topic.spec.compact:
-                    compact_if_dirty(topic, pace)
+                    compact_if_dirty(topic, self._pace)
                 if rolled:
-                    retain(topic, pace)
-                seal(topic, pace)
+                    retain(topic, self._pace)
+                seal(topic, give_way)
 
     @contextmanager
     def _holding(self, topic: EmbeddedTopic, fd: int) -> Iterator[None]:
@@ -154,6 +154,11 @@ class Upkeep:
         finally:
             self._fd = -1
             fcntl.flock(fd, fcntl.LOCK_UN)  # for a child's copy of the descriptor too
+
+    def _pace(self) -> None:
+        if self._stopped:
+            raise _Stopped
+        time.sleep(_PAUSE)
 
     def _opened(self) -> EmbeddedTopic:
         topic = self._topic()
@@ -190,7 +195,7 @@ def _is_awaited(turn: int) -> bool:
 
 
 class _Stopped(Exception):
-    """The topic is being closed, or somebody waits who will do the same work."""
+    """The topic is being closed, or somebody waits for the lock."""
 
 
 def _explained(topic: str, error: OSError) -> RiverrunError:
