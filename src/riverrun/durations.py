@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 
 from riverrun.errors import Invalid
@@ -108,3 +109,8 @@ def to_micros(moment: datetime) -> int:
 def from_micros(value: int) -> datetime:
     """The UTC datetime of microseconds since 1970-01-01."""
     return _EPOCH + timedelta(microseconds=value)
+
+
+def wall_clock() -> int:
+    """Microseconds since 1970-01-01 UTC, now."""
+    return time.time_ns() // 1000

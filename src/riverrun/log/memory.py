@@ -11,9 +11,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -23,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun import ddl
-from riverrun.durations import Duration, from_micros, micros, seconds, to_micros
+from riverrun.durations import Duration, from_micros, micros, seconds, to_micros, wall_clock
 from riverrun.errors import Closed, Invalid, NotFound, did_you_mean
 from riverrun.log import frame as frames
 from riverrun.log.codec import encode_batch, encode_rows
@@ -39,10 +38,11 @@ from riverrun.settings import Settings
 
 
 class MemoryLog:
-    """Several topics in memory, with the groups that read them."""
+    """Several topics in memory, with the groups that read them. `clock` says when rows are received, in µs."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, clock: Callable[[], int] = wall_clock) -> None:
         self.settings = settings or Settings()
+        self._clock = clock
         self.coordination = Coordination(":memory:", create=True)
         self._topics: dict[str, MemoryTopic] = {}
 
@@ -55,7 +55,9 @@ class MemoryLog:
         if known is None:
             if not isinstance(spec.schema, str):
                 raise NotFound(f"there is no topic {spec.name!r}", hint=did_you_mean(spec.name, self._topics))
-            known = self._topics[spec.name] = MemoryTopic(spec.resolved(), self.settings, self.coordination)
+            known = self._topics[spec.name] = MemoryTopic(
+                spec.resolved(), self.settings, self.coordination, clock=self._clock
+            )
         else:
             spec.check_same(known.spec)
             if isinstance(spec.schema, str) and spec.schema != known.spec.schema:
@@ -124,6 +126,7 @@ class MemoryTopic(Topic):
         coordination: Coordination,
         schemas: dict[int, str] | None = None,
         store: _Store | None = None,
+        clock: Callable[[], int] = wall_clock,
     ) -> None:
         assert isinstance(spec.schema, str)
         self._schemas = schemas or {1: spec.schema}
@@ -132,6 +135,7 @@ class MemoryTopic(Topic):
         self._bells = self._store.bells
         self._version = max(self._schemas)
         self._plain = replace(spec, compression=None)
+        self._clock = clock
         self._closed = False
 
     def evolved(self, declared: str) -> MemoryTopic:
@@ -142,7 +146,7 @@ class MemoryTopic(Topic):
         self._schemas[self._version + 1] = ddl.render(ddl.parse(declared))
         self._arrow[self._version + 1] = ddl.arrow_schema(ddl.parse(declared))
         spec = replace(self.spec, schema=declared)
-        return MemoryTopic(spec, self.settings, self.coordination, dict(self._schemas), self._store)
+        return MemoryTopic(spec, self.settings, self.coordination, dict(self._schemas), self._store, self._clock)
 
     @cached_property
     def spill_directory(self) -> str:
@@ -188,7 +192,7 @@ class MemoryTopic(Topic):
                 repeated = store.producers.check(self.name, claim.name, producer, claim.fence, claim.sequence)
                 if repeated is not None:
                     return self._position(repeated)
-            store.received = max(store.received, time.time_ns() // 1000)
+            store.received = max(store.received, self._clock())
             store.appends += 1
             offsets = store.producers.offsets
             for frame in batch:
@@ -330,7 +334,7 @@ class MemoryTopic(Topic):
             placed = self._store.placed
             gone = 0
             if isinstance(self.spec.retention, timedelta):
-                oldest = time.time_ns() // 1000 - micros(self.spec.retention)
+                oldest = self._clock() - micros(self.spec.retention)
                 while gone < len(placed) and placed[gone].received < oldest:
                     gone += 1
             if isinstance(self.spec.retention_bytes, int):

@@ -1,16 +1,16 @@
 """The plan of an epoch: what it reads, and what time it is.
 
-An epoch takes from every partition of every topic all rows received up to one moment. Which moment, the offsets, and the
-watermarks before and after are decided here, from frame headers, and are the epoch's identity: repeated, it is the same.
+An epoch takes from every partition of every topic all rows received up to one moment. Which moment, the offsets, and
+the watermarks before and after are decided here, from frame headers, and are the epoch's identity: repeated, it is the
+same.
 """
 
 from __future__ import annotations
 
 import heapq
 import os
-import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
+from riverrun.durations import wall_clock
 from riverrun.kernels.clock import corrected
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
 from riverrun.kernels.watermark import HEARD, Watermarks, ahead
@@ -61,11 +62,14 @@ class Plan:
 class Planner:
     """Plans epoch after epoch. Its memory is a value in a file that the plan names, so a restart goes on with it."""
 
-    def __init__(self, job: Job, topics: Mapping[str, Topic], memory: str, max_rows: int) -> None:
+    def __init__(
+        self, job: Job, topics: Mapping[str, Topic], memory: str, max_rows: int, clock: Callable[[], int] = wall_clock
+    ) -> None:
         self._job = job
         self._topics = topics
         self._memory = memory
         self._max_rows = max_rows
+        self._clock = clock
         self._remembered: tuple[str | None, dict[str, Watermarks]] = (None, {})
 
     def first(self, start: Mapping[str, Mapping[int, int]] | None = None) -> Plan:
@@ -80,7 +84,7 @@ class Planner:
         if plan.final:
             return None
         # Taken before the ends are read, so that nothing received up to it can be missed later.
-        now = time.time_ns() // 1000
+        now = self._clock()
         ends = {name: topic.latest[name] for name, topic in self._topics.items()}
         behind = any(ends[name][p] > offset for name, parts in plan.positions.items() for p, offset in parts.items())
         known = self._recall(plan)
@@ -191,10 +195,11 @@ class Planner:
             if part.rows and reading.producers is None:
                 moment = part.received if reading.time is None else part.max_time
                 lines.append((str(part.partition), moment, part.received))
-            else:
+            elif part.rows or (reading.producers == spec.producers and reading.time is not None):
                 for producer, moment in part.maxima.items():
-                    said = part.received if part.rows and reading.time is None else moment
-                    lines.append((producer, said, part.received))
+                    said = part.received if reading.time is None else moment
+                    if part.rows or not _ahead(said, part.received, reading.max_skew):
+                        lines.append((producer, said, part.received))
         return pl.concat([pl.DataFrame(lines, schema=HEARD, orient="row"), *frames])
 
     def _heard_in(
@@ -287,3 +292,8 @@ class Planner:
             for name in os.listdir(self._memory):
                 if name[:12].isdigit() and int(name[:12]) < epoch - 8:
                     os.unlink(f"{self._memory}/{name}")
+
+
+def _ahead(moment: int, received: int, max_skew: int | None) -> bool:
+    """Whether a promise is about a time that no row of it would be taken in for."""
+    return max_skew is not None and moment > received + max_skew
