@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _KEY_TYPES = {"string", "boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"}
 _PRODUCER_TYPES = {"string", "tinyint", "smallint", "int", "bigint"}
 # Columns that flows write into derived and late topics.
-_WRITTEN = ("_op", "_before", "_after", "_version", "_watermark")
+_WRITTEN = ("_op", "_before", "_after", "_version", "_watermark", "_error", "_position")
 
 
 def check_name(name: str, what: str = "topic") -> str:

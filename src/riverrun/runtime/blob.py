@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import ipc
 
-from riverrun.runtime.branch import HIDDEN
+from riverrun.runtime.branch import HIDDEN, PARTITION, PARTITIONS, TOPICS
 from riverrun.runtime.job import CARRIED, Branch
 from riverrun.state.hashing import hash_columns
 
@@ -73,6 +74,16 @@ def _home(branch: Branch, shards: int) -> int:
 def unpack(blobs: Sequence[memoryview | bytes], schema: pa.Schema) -> pa.Table:
     """The rows of blobs of one branch."""
     return pa.Table.from_batches([ipc.read_record_batch(pa.py_buffer(blob), schema) for blob in blobs], schema=schema)
+
+
+def rows_of(branch: Branch, blobs: Sequence[memoryview | bytes]) -> pa.Table:
+    """The rows of a branch as its target gets them: told apart from those that came another way."""
+    rows = unpack(blobs, branch.schema)
+    if not branch.path or not rows.num_rows:
+        return rows
+    at = rows.schema.get_field_index(PARTITION)
+    moved = pc.add(rows.column(PARTITION).cast(pa.int64()), branch.path * PARTITIONS * TOPICS)
+    return rows.set_column(at, rows.schema.field(at), pc.bit_wise_and(moved, (1 << 31) - 1).cast(pa.int32()))
 
 
 def picked(rows: pa.RecordBatch, branch: Branch) -> pa.RecordBatch:

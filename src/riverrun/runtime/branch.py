@@ -18,6 +18,12 @@ from riverrun.flow.nodes import Drop, Node, Select, Source, Transform, Union, Wh
 TIME, WEIGHT, PARTITION, OFFSET = "_time", "_weight", "_partition", "_offset"
 HIDDEN = (TIME, WEIGHT, PARTITION, OFFSET)
 
+# Rows of all topics have one order, and every row of a stream an id: `_partition` has the log's partition in its lowest
+# bits, then the topic's number, then the way a row came when there are several (a union).
+PARTITIONS = 1 << 10  # a topic has at most so many
+TOPICS = 1 << 16
+PATHS = 1 << 5
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -54,6 +60,10 @@ class Composition:
         self._made: dict[str, exp.Expression] = {name.lower(): self._column(name) for name in origin}
         self._plain: dict[str, str | None] = {name.lower(): name for name in origin}
         self._conditions: list[exp.Expression] = []
+        if PARTITION in origin:
+            log_partition = f"CAST({self._column(PARTITION).sql(dialect=DIALECT)} % {PARTITIONS} AS INT)"
+            self._made[PARTITION] = sqlglot.parse_one(log_partition, dialect=DIALECT)
+            self._plain[PARTITION] = None
 
     def follow(self, path: Path) -> Composition:
         """Take the steps of a path."""

@@ -1,4 +1,4 @@
-"""An epoch takes effect: derived topics first, each idempotent, then the home store in one transaction, which decides."""
+"""An epoch takes effect: derived topics first, each idempotent, then the home store, in one transaction that decides."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from riverrun import ddl
-from riverrun.errors import Corrupt
+from riverrun.errors import Corrupt, Invalid
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
+from riverrun.flow.nodes import BRANCH
 from riverrun.flow.nodes import Topic as TopicEnd
 from riverrun.flow.nodes import View as ViewEnd
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
-from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, QUARANTINE, unpack
+from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, QUARANTINE, rows_of
 from riverrun.runtime.branch import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.runtime.host import Control
 from riverrun.runtime.job import Job
@@ -138,12 +140,8 @@ class Committer:
 
     def _rows(self, end: str, made: Outputs) -> pa.Table:
         """Rows for an end, in the order of the log."""
-        parts = [
-            unpack(made.rows.get(branch.index, []), branch.schema)
-            for branch in self._job.branches
-            if branch.target == end
-        ]
-        rows = pa.concat_tables(parts)
+        branches = [branch for branch in self._job.branches if branch.target == end]
+        rows = pa.concat_tables(_labelled(rows_of(b, made.rows.get(b.index, [])), b.path) for b in branches)
         return rows.sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")]) if rows.num_rows > 1 else rows
 
     def _append(self, end: TopicEnd, made: Outputs) -> None:
@@ -151,7 +149,7 @@ class Committer:
         if not rows.num_rows:
             return
         topic = self._topics[end.name + self._suffix]
-        names = [name for name in rows.column_names if name not in (TIME, WEIGHT, PARTITION, OFFSET)]
+        names = [name for name in rows.column_names if name not in (TIME, WEIGHT, PARTITION, OFFSET, BRANCH)]
         moment = rows.column(TIME).cast(pa.timestamp("us", "UTC"))
         if end.node.is_table or end.node.retracts:
             table = _upserts(rows, names, end.key)
@@ -165,7 +163,8 @@ class Committer:
         for name, _, data in made.late:
             found.setdefault(name + self._suffix, []).append(pa.ipc.open_stream(data).read_all())
         for name, _, data in made.quarantined:
-            found.setdefault(f"{name}.quarantine{self._suffix}", []).append(pa.ipc.open_stream(data).read_all())
+            rows = pa.ipc.open_stream(data).read_all().drop_columns(["_time"])  # it is what is doubted
+            found.setdefault(quarantine(name) + self._suffix, []).append(rows)
         for name, parts in found.items():
             topic = self._topics[name]
             table = _fitted(pa.concat_tables(parts, promote_options="permissive"), topic)
@@ -176,6 +175,11 @@ class Committer:
         if manifest.epoch % 20 == 0:
             entries = [entry for shards in manifest.nodes.values() for entry in shards.values()]
             self._state.sweep(entries, manifest.epoch)
+
+
+def _labelled(rows: pa.Table, path: int) -> pa.Table:
+    """Rows with the branch of a union that they came by."""
+    return rows.append_column(BRANCH, pa.array(np.full(rows.num_rows, path, np.int32)))
 
 
 def _upserts(rows: pa.Table, names: list[str], key: tuple[str, ...]) -> pa.Table:
@@ -190,8 +194,8 @@ def _upserts(rows: pa.Table, names: list[str], key: tuple[str, ...]) -> pa.Table
 
 
 def _fitted(table: pa.Table, topic: Topic) -> pa.Table:
-    """The columns a topic has, of a table that may have more."""
-    return table.select([name for name in table.column_names if name in topic.schema.names])
+    """The columns a topic has, and the event time, of a table that may have more."""
+    return table.select([name for name in table.column_names if name in (*topic.schema.names, "_time")])
 
 
 def _added(before: Any, counts: Mapping[tuple[str, str], Mapping[str, int]]) -> list[dict[str, Any]]:
@@ -205,7 +209,7 @@ def _added(before: Any, counts: Mapping[tuple[str, str], Mapping[str, int]]) -> 
 
 
 def view_spec(flow: Flow, job: Job, end: ViewEnd, suffix: str) -> ViewSpec:
-    """A view's declaration for its store. Rows of a stream without a key are told apart by where they stand in the log."""
+    """A view's declaration for its store. Rows of a stream without a key are told apart by their place in the log."""
     schema = next(branch.schema for branch in job.branches if branch.target == end.id)
     columns = [field for field in schema if field.name not in (TIME, WEIGHT, PARTITION, OFFSET)]
     hidden: tuple[str, ...] = ()
@@ -213,6 +217,9 @@ def view_spec(flow: Flow, job: Job, end: ViewEnd, suffix: str) -> ViewSpec:
     if end.keeps_all:
         hidden = key = (PARTITION, OFFSET)
         columns += [schema.field(PARTITION), schema.field(OFFSET)]
+    elif BRANCH in key:
+        hidden = (BRANCH,)
+        columns.append(pa.field(BRANCH, pa.int32()))
     topics = tuple(sorted({reading.topic for reading in job.readings}))
     return ViewSpec(
         name=end.name + suffix,
@@ -231,3 +238,26 @@ def topic_spec(job: Job, end: TopicEnd, suffix: str) -> TopicSpec:
     columns = [field for field in schema if field.name not in (TIME, WEIGHT, PARTITION, OFFSET)]
     text = ddl.render(ddl.columns_from_arrow(pa.schema(columns)))
     return TopicSpec(end.name + suffix, text, key=end.key or None, compact=end.node.is_table)
+
+
+def aside_specs(job: Job, inputs: Mapping[str, Topic], suffix: str) -> list[TopicSpec]:
+    """The topics for late rows and for rows that cannot be taken in."""
+    found: dict[str, pa.Schema] = {}
+    for operator in (operator for stage in job.stages for operator in stage):
+        if operator.late_topic is not None:
+            assert operator.late is not None
+            known = found.setdefault(operator.late_topic, operator.late)
+            if known != operator.late:
+                raise Invalid(f"topic {operator.late_topic} gets late rows of other types: {known} and {operator.late}")
+    for reading in job.readings:
+        if reading.max_skew is not None:
+            columns = [field.with_nullable(True) for field in inputs[reading.topic].schema]
+            found[quarantine(reading.topic)] = pa.schema(
+                [*columns, ("_error", pa.string()), ("_position", pa.string())]
+            )
+    return [TopicSpec(name + suffix, ddl.render(ddl.columns_from_arrow(columns))) for name, columns in found.items()]
+
+
+def quarantine(topic: str) -> str:
+    """Where rows of a topic go that cannot be taken in: its columns, `_error`, and `_position` of the row."""
+    return f"{topic}.quarantine"

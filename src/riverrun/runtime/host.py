@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from riverrun.errors import Corrupt
 from riverrun.failpoints import failpoint
-from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Clock
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, WATERMARK, Clock
 from riverrun.kernels.watermark import combined, delayed
-from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, Packer, carried, picked, to_arrow, unpack
+from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, Packer, carried, picked, rows_of, to_arrow
 from riverrun.runtime.branch import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.runtime.job import Job, Operator
 from riverrun.state.directory import StateDirectory
@@ -116,8 +116,7 @@ def _step(
 def _input(job: Job, operator: Operator, name: str, shard: Shard) -> pl.DataFrame:
     """All rows of one input, in the order of the log."""
     branches = [branch for branch in job.into_operator[operator.id] if branch.input == name]
-    parts = [unpack(shard.blobs.get(branch.index, []), branch.schema) for branch in branches]
-    frame = pl.from_arrow(pa.concat_tables(parts))
+    frame = pl.from_arrow(pa.concat_tables(rows_of(branch, shard.blobs.get(branch.index, [])) for branch in branches))
     assert isinstance(frame, pl.DataFrame)
     if len(frame) > 1:
         frame = frame.sort(PARTITION, OFFSET, maintain_order=True)
@@ -142,7 +141,11 @@ def _hand_on(job: Job, operator: Operator, number: int, changes: pl.DataFrame, p
 
 def _late(operator: Operator, late: pl.DataFrame) -> bytes:
     assert operator.late_topic is not None
-    table = late.to_arrow()
+    stamp = pl.Datetime("us", "UTC")
+    assert operator.late is not None
+    table = late.select(
+        *(pl.col(name) for name in operator.late.names[:-1]), pl.col(WATERMARK).cast(stamp), pl.col(TIME).cast(stamp)
+    ).to_arrow()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as out:
         out.write_table(table)

@@ -6,7 +6,7 @@ Stages = depth of stateful nodes, not their number. A job is plain data; it trav
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,8 +21,20 @@ from riverrun.flow.nodes import Clock, End, Group, Node, Source, TableSource, Tr
 from riverrun.flow.nodes import Topic as TopicEnd
 from riverrun.flow.nodes import View as ViewEnd
 from riverrun.flow.windows import Side
-from riverrun.kernels.kernel import Kernel
-from riverrun.runtime.branch import HIDDEN_IN_SQL, OFFSET, PARTITION, TIME, WEIGHT, Composition, Item, Path, paths
+from riverrun.kernels.kernel import WATERMARK, Kernel
+from riverrun.runtime.branch import (
+    HIDDEN_IN_SQL,
+    OFFSET,
+    PARTITION,
+    PATHS,
+    TIME,
+    TOPICS,
+    WEIGHT,
+    Composition,
+    Item,
+    Path,
+    paths,
+)
 from riverrun.runtime.operators import filter_column, kernel_of, value_column
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -53,6 +65,7 @@ class Branch:
     condition: str | None
     route: tuple[str, ...]
     schema: pa.Schema  # value columns and the carried ones
+    path: int = 0  # which of several ways to the same input, so that a row that comes twice has two ids
 
     @property
     def trivial(self) -> bool:
@@ -69,6 +82,7 @@ class Operator:
     inputs: tuple[str, ...]
     lags: Mapping[str, int]  # source id → how far its watermark is behind that source's
     late_topic: str | None
+    late: pa.Schema | None  # columns of the late topic
     output: pa.Schema  # value columns
     fingerprint: str
 
@@ -190,17 +204,21 @@ class _Compiler:
             schema = self._raw(node)
         else:
             schema = self._input(node, node.inputs[0], names[0], self._wanted(node), node.routes[0])
-        columns = {f.name: _polars(f.type) for f in schema if f.name not in dict(CARRIED) and f.name != "_deleted"}
-        made = kernel_of(node, columns)
+        late = node.late if isinstance(node, Window) and isinstance(node.late, Side) else None
+        # A kernel keeps what it knows of; what only the late topic wants passes it by.
+        unseen = {*dict(CARRIED), "_deleted"}
+        if late:
+            unseen |= set(node.inputs[0].schema) - {name for name, _ in self._aggregated(node)}
+        made = kernel_of(node, {f.name: _polars(f.type) for f in schema if f.name not in unseen})
         output = self._output(node, schema)
         self._outputs[node.id] = output
-        late = getattr(node, "late", None)
         return Operator(
             id=node.id,
             kernel=made,
             inputs=names,
             lags=self._flow.lags(node) if not isinstance(node, Source) else {node.id: 0},
-            late_topic=late.topic if isinstance(late, Side) else None,
+            late_topic=late.topic if late else None,
+            late=late_schema(schema, node.inputs[0].schema) if late else None,
             output=output,
             fingerprint=fingerprint,
         )
@@ -216,20 +234,27 @@ class _Compiler:
 
     def _wanted(self, node: Node) -> list[tuple[str, Expression | None]]:
         """The columns a node's kernel reads: (name, expression over its input's columns; None: the column itself)."""
-        if isinstance(node, Window | Group):
-            wanted: list[tuple[str, Expression | None]] = [(name, None) for name in node.by]
-            for number, made in enumerate(node.measures):
-                if made.value:
-                    wanted.append((value_column(number), made.value))
-                if made.where:
-                    wanted.append((filter_column(number), made.where))
-            return wanted
         below = node.inputs[0]
+        if isinstance(node, Window | Group):
+            aggregated = self._aggregated(node)
+            if isinstance(node, Window) and isinstance(node.late, Side):
+                aggregated += [(name, None) for name in below.schema if name not in node.by]
+            return aggregated
         needed = self._needed[below.id]
         columns: list[tuple[str, Expression | None]] = [(name, None) for name in below.schema if name in needed]
         if isinstance(node, Clock):
             columns.append(("_received", None))
         return columns
+
+    def _aggregated(self, node: Node) -> list[tuple[str, Expression | None]]:
+        assert isinstance(node, Window | Group)
+        wanted: list[tuple[str, Expression | None]] = [(name, None) for name in node.by]
+        for number, made in enumerate(node.measures):
+            if made.value:
+                wanted.append((value_column(number), made.value))
+            if made.where:
+                wanted.append((filter_column(number), made.where))
+        return wanted
 
     def _input(
         self, node: Node, below: Node, input: str, wanted: list[tuple[str, Expression | None]], route: tuple[str, ...]
@@ -254,7 +279,7 @@ class _Compiler:
         items = tuple(composed.item(name, source) for name, source in wanted)
         types: dict[str, pa.DataType] = {}
         for item, (name, source) in zip(items, wanted, strict=True):
-            known = source.type if source else below.schema[name] if name in below.schema else None
+            known = source.type if source else below.schema.get(name)
             if item.column is not None and item.column in origin.names:
                 types[name] = origin.field(item.column).type
             elif item.column is not None:
@@ -301,7 +326,12 @@ class _Compiler:
         route: tuple[str, ...],
         schema: pa.Schema,
     ) -> None:
-        branch = Branch(len(self._branches), origin, target, input, items, condition, route, schema)
+        path = sum(branch.target == target and branch.input == input for branch in self._branches)
+        if path >= PATHS:
+            raise Invalid(
+                f"{self._flow.name}: {target} has more than {PATHS} inputs", hint="Split the union in two flows"
+            )
+        branch = Branch(len(self._branches), origin, target, input, items, condition, route, schema, path)
         self._branches.append(branch)
 
 
@@ -320,6 +350,11 @@ def sql_fields(columns: pa.Schema, is_source: bool) -> pa.Schema:
     return pa.schema([*columns, *((name, _SQL_TYPES[name]) for name in hidden_names(is_source))])
 
 
+def late_schema(input: pa.Schema, columns: Iterable[str]) -> pa.Schema:
+    """Columns of a late topic: the input's own, and the watermark that was missed."""
+    return pa.schema([*(input.field(name) for name in columns), (WATERMARK, MOMENT)])
+
+
 RAW = ":raw"
 """The origin of a table source's rows, before they are a table."""
 
@@ -333,9 +368,9 @@ def _numbers(topics: Sequence[str]) -> dict[str, int]:
     """A number for each topic that stays when topics come and go, for ids of rows across topics."""
     taken: dict[int, str] = {}
     for topic in topics:
-        number = zlib.crc32(topic.encode()) & 0xFFFFF
+        number = zlib.crc32(topic.encode()) % TOPICS
         while number in taken:
-            number = number + 1 & 0xFFFFF
+            number = (number + 1) % TOPICS
         taken[number] = topic
     return {topic: number for number, topic in taken.items()}
 

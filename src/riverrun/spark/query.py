@@ -21,7 +21,7 @@ from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Start, Topic
 from riverrun.position import Position
 from riverrun.river import River
-from riverrun.runtime.commit import Committer, topic_spec, view_spec
+from riverrun.runtime.commit import Committer, aside_specs, topic_spec, view_spec
 from riverrun.runtime.job import Job, compile_flow
 from riverrun.runtime.manifest import Manifest
 from riverrun.spark.compile import analyser, streaming_frame
@@ -183,13 +183,8 @@ class Run:
         for end in self.flow.derived.values():
             spec = topic_spec(job, end, self._suffix)
             topics[spec.name] = self._river.topic(spec)
-        for name, written in self.flow.graph.writes.items():
-            if written.late:
-                topics[name + self._suffix] = self._river.topic(TopicSpec(name + self._suffix, str(written.schema)))
-        for reading in job.readings:
-            if reading.max_skew is not None:
-                name = f"{reading.topic}.quarantine{self._suffix}"
-                topics[name] = self._river.topic(TopicSpec(name, str(self._inputs[reading.topic].spec.schema)))
+        for spec in aside_specs(job, self._inputs, self._suffix):
+            topics[spec.name] = self._river.topic(spec)
         for topic in topics.values():
             topic.raise_fence(self.name, self._fence)
         return topics

@@ -9,7 +9,7 @@ from riverrun.durations import show
 from riverrun.flow.aggregates import Measure
 from riverrun.flow.nodes.node import IDENTITY, Columns, Node
 from riverrun.flow.schema import TIMESTAMP, Schema
-from riverrun.flow.windows import Correct, Late, Session, WindowKind
+from riverrun.flow.windows import Correct, Late, Session, Side, WindowKind
 
 START, END = "window_start", "window_end"
 
@@ -69,6 +69,8 @@ class Window(Node):
         return f"{self.window}{by}: " + ", ".join(f"{part.name} = {part}" for part in self.measures)
 
     def needs(self, wanted: Columns) -> tuple[Columns, ...]:
+        if isinstance(self.late, Side):  # late rows are written as they came
+            return (frozenset(self.inputs[0].schema) | {column for made in self.measures for column in made.columns},)
         return (frozenset(self.by) | {column for made in self.measures for column in made.columns},)
 
 
