@@ -1,4 +1,4 @@
-"""An epoch takes effect: derived topics first, each idempotent, then the home store, in one transaction that decides."""
+"""An epoch takes effect: derived topics first, each idempotent, then the home store, whose transaction decides."""
 
 from __future__ import annotations
 
