@@ -28,7 +28,15 @@ def _eio() -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-ACTIONS: dict[str, Callable[[], None]] = {"kill": _kill, "stop": _stop, "enospc": _enospc, "eio": _eio}
+class Crashed(BaseException):
+    """A crash as tests inside one process have it: nobody below catches it, and all memory is given up."""
+
+
+def _crash() -> None:
+    raise Crashed
+
+
+ACTIONS: dict[str, Callable[[], None]] = {"kill": _kill, "stop": _stop, "enospc": _enospc, "eio": _eio, "crash": _crash}
 
 
 class Failpoints:

@@ -1,0 +1,28 @@
+"""Test flows on lists of rows, without Spark.
+
+>>> from riverrun.flow import Flow
+>>> from riverrun.flow.aggregates import count
+>>> flow = Flow("shop")
+>>> flow.view("orders", flow.stream("orders", "user string").group("user").agg(n=count()))  # doctest: +ELLIPSIS
+View(...)
+>>> run_flow(flow, {"orders": [{"user": "ada"}, {"user": "bob"}, {"user": "ada"}]}).views["orders"]
+[{'user': 'ada', 'n': 2}, {'user': 'bob', 'n': 1}]
+"""
+
+from riverrun.testing.result import END, EpochSeen, Result, Rows
+from riverrun.testing.run import run_flow
+from riverrun.testing.script import Advance, Append, Crash, Delete, Process, Tick
+
+__all__ = [
+    "END",
+    "Advance",
+    "Append",
+    "Crash",
+    "Delete",
+    "EpochSeen",
+    "Process",
+    "Result",
+    "Rows",
+    "Tick",
+    "run_flow",
+]

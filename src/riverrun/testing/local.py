@@ -1,0 +1,239 @@
+"""A flow run in this process, without Spark: log and clock in memory, kernels, epochs and commits as they are.
+
+Only the way rows take between stages is another one: DuckDB computes what Spark would, and shards follow each other.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from riverrun import failpoints
+from riverrun.durations import to_micros
+from riverrun.errors import Invalid
+from riverrun.flow import Flow
+from riverrun.log.memory import MemoryLog
+from riverrun.log.spec import TopicSpec
+from riverrun.runtime import source
+from riverrun.runtime.blob import PACKED
+from riverrun.runtime.commit import COUNTS, Committer, Outputs, aside_specs, topic_spec, view_spec
+from riverrun.runtime.host import run_stage
+from riverrun.runtime.job import Job, compile_flow
+from riverrun.runtime.planner import Plan, Planner
+from riverrun.runtime.shape import Shape
+from riverrun.testing.projection import Projection
+from riverrun.testing.result import EpochSeen, Result, appendable, moment, topic_rows, view_changes, view_rows
+from riverrun.testing.script import Advance, Append, Crash, Delete, Process, Step, Tick
+from riverrun.views.sqlite import SqliteStore
+
+_SECOND = 1_000_000
+_BEGINNING = 1_767_225_600 * _SECOND  # 2026-01-01, for flows without event time
+
+
+class VirtualClock:
+    """The time at which rows are received. Unless it was set, it follows the rows: never behind one's event time.
+
+    Every append takes a second at least, so that no two of them are received at the same time.
+    """
+
+    def __init__(self, now: datetime | None) -> None:
+        self._follows = now is None
+        self.now = to_micros(now) if now is not None else _BEGINNING
+
+    def __call__(self) -> int:
+        return self.now
+
+    def pass_by(self, duration: int) -> None:
+        self.now += duration
+
+    def hear(self, times: pa.ChunkedArray | pa.Array) -> None:
+        """Rows with these event times are about to arrive."""
+        self.now += 1
+        if self._follows and len(times):
+            latest = pc.max(times.cast(pa.int64())).as_py()
+            self.now = max(self.now, latest if latest is not None else self.now)
+
+
+class LocalRun:
+    """One flow and its log, driven step by step."""
+
+    def __init__(
+        self, flow: Flow, topics: Iterable[TopicSpec], now: datetime | None, shards: int, partitions: int, max_rows: int
+    ) -> None:
+        self._flow = flow
+        self._shards = shards
+        self._max_rows = max_rows
+        self._clock = VirtualClock(now)
+        self._log = MemoryLog(clock=self._clock)
+        self._inputs = {spec.name: self._log.topic(spec) for spec in input_specs(flow, topics, partitions)}
+        self._partitions = partitions
+        self._projection = Projection()
+        self._plans: list[str] = []  # as Spark keeps them, before an epoch is computed
+        self._seen: list[EpochSeen] = []
+        self._crash: str | None = None
+        self._opened = ExitStack()
+
+    def __enter__(self) -> Self:
+        home = tempfile.TemporaryDirectory(prefix="riverrun-testing-", ignore_cleanup_errors=True)
+        self._home = self._opened.enter_context(home)
+        self._opened.callback(self._log.close)
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        failpoints.arm("")
+        self._store.close()
+        self._opened.close()
+
+    def _start(self) -> None:
+        """What a run does when it starts, from nothing or from what an earlier one left."""
+        flow = self._flow
+        self._store = SqliteStore(f"{self._home}/views.db")
+        self._job = compile_flow(flow, self._shards, self._projection.analyse)
+        fence = self._store.take_fence(flow.name)
+        for end in flow.views.values():
+            self._store.declare(view_spec(flow, self._job, end, ""))
+        specs = [topic_spec(self._job, end, "") for end in flow.derived.values()]
+        specs += aside_specs(self._job, self._inputs, "")
+        self._outputs = {spec.name: self._log.topic(_in_partitions(spec, self._partitions)) for spec in specs}
+        for topic in self._outputs.values():
+            topic.raise_fence(flow.name, fence)
+        self._committer = Committer(flow, self._job, self._store, self._outputs, self._home, "", fence)
+        read = {reading.topic: self._inputs[reading.topic] for reading in self._job.readings}
+        self._planner = Planner(self._job, read, f"{self._home}/planner", self._max_rows, self._clock)
+        if not self._plans:
+            self._plans.append(json.dumps(self._planner.first().to_json()))
+
+    def take(self, step: Step) -> None:
+        """One step of a script."""
+        match step:
+            case Append(topic, rows):
+                self._append(topic, rows)
+            case Process():
+                self._process()
+            case Delete(topic, key):
+                self._clock.pass_by(1)
+                self._inputs[topic].delete(key)
+                self._process()
+            case Advance(topic, producer, time):
+                self._clock.pass_by(1)
+                self._inputs[topic].advance(producer, time)
+                self._process()
+            case Tick():
+                self._clock.pass_by(step.micros)
+                self._process()
+            case Crash(None):
+                self._restart()
+            case Crash(at):
+                self._crash = at
+                failpoints.arm(f"{at}=crash")
+            case Mapping():
+                for topic, rows in step.items():
+                    self._append(topic, rows)
+                self._process()
+
+    def drain(self) -> None:
+        """The end of the input."""
+        self._process(finish=True)
+
+    def result(self) -> Result:
+        if self._crash is not None:
+            raise Invalid(f"no epoch came past the failpoint {self._crash!r}", hint="Is it spelled so, and is one after it?")
+        flow, store = self._flow, self._store
+        sources = {reading.id: reading.topic for reading in self._job.readings}
+        return Result(
+            views={name: view_rows(store, name) for name in flow.views},
+            topics={name: topic_rows(topic) for name, topic in self._outputs.items()},
+            ledger=[dict(entry) for entry in self._committer.last.ledger or []],
+            watermarks=_watermarks(Plan.from_json(json.loads(self._plans[-1])), sources),
+            changes={name: view_changes(store, name, len(self._seen)) for name in flow.views},
+            epochs=self._seen,
+        )
+
+    def _append(self, topic: str, rows: Any) -> None:
+        opened = self._inputs[topic]
+        batch = opened._row_schema.batch(appendable(rows))
+        time = self._flow.topics()[topic].time if topic in self._flow.topics() else None
+        self._clock.hear(batch.column(time) if time else pa.array([], pa.int64()))
+        if batch.num_rows:
+            opened.append_batch(batch, None)
+
+    def _process(self, finish: bool = False) -> None:
+        while True:
+            plan = Plan.from_json(json.loads(self._plans[-1]))
+            if self._committer.is_committed(plan.epoch):
+                following = self._planner.next(plan, finish)
+                if following is None:
+                    return
+                self._plans.append(json.dumps(following.to_json()))
+            try:
+                self._epoch(*(Plan.from_json(json.loads(text)) for text in self._plans[-2:]))
+            except failpoints.Crashed:
+                self._crash = None
+                self._restart()
+
+    def _restart(self) -> None:
+        failpoints.arm("")
+        self._store.close()
+        self._start()
+
+    def _epoch(self, before: Plan, plan: Plan) -> None:
+        job, last = self._job, self._store.last(self._flow.name)
+        control = source.control(before, plan, last, self._flow.name, f"{self._home}/state")
+        rows = source.read(job, self._inputs, source.ranges(before, plan), control)
+        packed = list(self._projection.packed(job, [reading.id for reading in job.readings], rows))
+        for stage, operators in enumerate(job.stages):
+            shape = Shape(job, {operator.id: operator.output for operator in operators}, are_sources=False)
+            made = _hosted(job, stage, shape, packed)
+            packed = list(self._projection.packed(job, [operator.id for operator in operators], made))
+        self._note(plan, self._committer.commit(pa.Table.from_batches(packed, schema=PACKED)))
+
+    def _note(self, plan: Plan, made: Outputs) -> None:
+        sources = {reading.id: reading.topic for reading in self._job.readings}
+        ledger = [{"node": node, "input": name, **{k: n[k] for k in COUNTS}} for (node, name), n in made.counts.items()]
+        self._seen.append(EpochSeen(plan.epoch, _watermarks(plan, sources), ledger, plan.final))
+
+
+def _hosted(job: Job, stage: int, shape: Shape, packed: list[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    for blobs, rows in run_stage(job, stage, packed):
+        yield shape.packed(blobs)
+        for node, found in rows.items():
+            yield shape.rows(node, found)
+
+
+def _watermarks(plan: Plan, sources: Mapping[str, str]) -> dict[str, datetime | None]:
+    """By topic: of several readings the slowest."""
+    found: dict[str, int] = {}
+    for name, (_, end) in plan.watermarks.items():
+        topic = sources.get(name, name)
+        found[topic] = min(found.get(topic, end), end)
+    return {name: moment(value) for name, value in found.items()}
+
+
+def input_specs(flow: Flow, given: Iterable[TopicSpec], partitions: int) -> list[TopicSpec]:
+    """The topics a flow reads, as `given` says or else as the flow does."""
+    said = {spec.name: spec for spec in given}
+    found = []
+    for name, declared in flow.topics().items():
+        options: dict[str, Any] = {"time": declared.time, "producers": declared.producers}
+        if declared.key:
+            options["key"] = declared.key
+        spec = said.get(name) or TopicSpec(name, declared.schema, **options)
+        found.append(_in_partitions(spec, partitions))
+    return found
+
+
+def _in_partitions(spec: TopicSpec, partitions: int) -> TopicSpec:
+    return spec if isinstance(spec.partitions, int) else replace(spec, partitions=partitions)
+

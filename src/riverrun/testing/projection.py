@@ -1,0 +1,102 @@
+"""The SQL of a job's branches, run by DuckDB instead of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+
+from riverrun import ddl
+from riverrun.ddl import Struct, Type
+from riverrun.errors import Invalid
+from riverrun.runtime.blob import PACKED, Packer
+from riverrun.runtime.branch import HIDDEN, TIME, Item
+from riverrun.runtime.job import Branch, Job, sql_fields, struct_name
+from riverrun.testing.translation import HINT, translated
+
+Batches = Iterable[pa.RecordBatch]
+
+
+class Projection:
+    """Runs what is between an origin and a target. Nothing is opened before there is SQL to run."""
+
+    @cached_property
+    def _db(self) -> duckdb.DuckDBPyConnection:
+        db = duckdb.connect(":memory:", config={"threads": 1})
+        db.execute("SET TimeZone = 'UTC'")
+        return db
+
+    def analyse(self, origin: str, fields: pa.Schema, items: Sequence[Item]) -> Mapping[str, pa.DataType]:
+        """Types of expressions that the flow could not infer. They are DuckDB's, which may be wider than Spark's."""
+        chosen = ", ".join(f"{_duckdb(item.sql, fields)} AS {_quoted(item.name)}" for item in items)
+        made = self._select(origin, fields.empty_table(), chosen, None)
+        return {field.name: field.type for field in made.schema}
+
+    def packed(self, job: Job, origins: Sequence[str], batches: Batches) -> Iterator[pa.RecordBatch]:
+        """What was packed already, and the rows of structs, projected and packed."""
+        branches = [b for origin in origins for b in job.from_origin.get(origin, ()) if not b.trivial]
+        for batch in batches:
+            blobs = batch.filter(batch.column("branch").is_valid()).select(PACKED.names)
+            yield pa.RecordBatch.from_arrays(blobs.columns, schema=PACKED)
+            packer = Packer(job.shards)
+            for branch in branches:
+                structs = batch.column(struct_name(branch.origin)).drop_null()
+                if len(structs):
+                    rows = pa.Table.from_arrays(structs.flatten(), schema=pa.schema(list(structs.type)))
+                    packer.rows(branch, self._rows(branch, rows))
+            yield packer.batch()
+
+    def _rows(self, branch: Branch, rows: pa.Table) -> pa.RecordBatch:
+        kinds = {field.name: _duckdb_type(ddl.from_arrow(field.type)) for field in branch.schema}
+        items = [f"CAST({_duckdb(i.sql, rows.schema)} AS {kinds[i.name]}) AS {_quoted(i.name)}" for i in branch.items]
+        items += [f"epoch_us({_quoted(n)})" if n == TIME else f"{_quoted(n)}" for n in HIDDEN]
+        condition = _duckdb(branch.condition, rows.schema) if branch.condition else None
+        made = self._select(branch.origin, rows, ", ".join(items), condition).rename_columns(branch.schema.names)
+        table = made.cast(branch.schema).combine_chunks()
+        empty = pa.RecordBatch.from_arrays([pa.array([], f.type) for f in branch.schema], schema=branch.schema)
+        return table.to_batches()[0] if table.num_rows else empty
+
+    def _select(self, origin: str, rows: pa.Table, items: str, condition: str | None) -> pa.Table:
+        name = struct_name(origin)
+        self._db.register(name, rows)
+        try:
+            where = f" WHERE {condition}" if condition else ""
+            return self._db.sql(f"SELECT {items} FROM {_quoted(name)}{where}").to_arrow_table()
+        except duckdb.Error as error:
+            why = str(error).splitlines()[0]
+            raise Invalid(f"DuckDB cannot run an expression behind {origin}: {why}", hint=HINT) from None
+        finally:
+            self._db.unregister(name)
+
+
+@lru_cache(maxsize=1024)
+def _duckdb(sql: str, fields: pa.Schema) -> str:
+    return translated(sql, _typing(fields))
+
+
+def _typing(fields: pa.Schema) -> Callable[[exp.Expression], Type | None]:
+    """Types of `struct`.`column`, and of fields inside."""
+
+    def of(column: exp.Expression) -> Type | None:
+        assert isinstance(column, exp.Column)
+        _, name, *inner = (part.name for part in column.parts)
+        known: Any = ddl.from_arrow(fields.field(name).type)
+        for step in inner:
+            if not isinstance(known, Struct):
+                return None
+            known = next((part.type for part in known.fields if part.name.lower() == step.lower()), None)
+        return known  # type: ignore[no-any-return]
+
+    return of
+
+
+def _duckdb_type(kind: Type) -> str:
+    return exp.DataType.build(str(kind), dialect="spark").sql(dialect="duckdb")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,48 @@
+"""`run_flow`: a script in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from riverrun.errors import Invalid
+from riverrun.flow import Flow
+from riverrun.log.spec import TopicSpec
+from riverrun.testing.local import LocalRun
+from riverrun.testing.result import Result
+from riverrun.testing.script import Script, steps
+
+
+def run_flow(
+    flow: Flow,
+    inputs: Script,
+    *,
+    drain: bool = True,
+    engine: str = "local",
+    now: datetime | None = None,
+    topics: Iterable[TopicSpec] = (),
+    partitions: int = 1,
+    shards: int = 2,
+    max_rows: int = 500_000,
+) -> Result:
+    """Run a flow over `inputs`, {topic: rows} or a list of steps, each an epoch, and give what came of it.
+
+    At the end the input is finished and every window closes, unless `drain=False`. Rows are received at a virtual time:
+    it follows their event time (2026-01-01 where there is none) and never goes back; with `now` it begins there and
+    moves by `Tick` alone. Topics are as the flow declares them, with one partition each, or as `topics` says.
+
+    engine="local" runs in this process, with DuckDB for SQL; "spark" starts Spark, on the wall clock.
+    """
+    script = steps(inputs, flow.topics())
+    if engine == "spark":
+        from riverrun.testing.spark import run_on_spark
+
+        return run_on_spark(flow, script, drain, now, topics, partitions, max_rows)
+    if engine != "local":
+        raise Invalid(f"there is no engine {engine!r}", hint='"local" or "spark"')
+    with LocalRun(flow, topics, now, shards, partitions, max_rows) as run:
+        for step in script:
+            run.take(step)
+        if drain:
+            run.drain()
+        return run.result()
