@@ -9,6 +9,7 @@ View(...)
 [{'user': 'ada', 'n': 2}, {'user': 'bob', 'n': 1}]
 """
 
+from riverrun.testing.batch import assert_same_as_batch, assert_same_batching, compare_engines
 from riverrun.testing.result import END, EpochSeen, Result, Rows
 from riverrun.testing.run import run_flow
 from riverrun.testing.script import Advance, Append, Crash, Delete, Process, Tick
@@ -24,5 +25,8 @@ __all__ = [
     "Result",
     "Rows",
     "Tick",
+    "assert_same_as_batch",
+    "assert_same_batching",
+    "compare_engines",
     "run_flow",
 ]

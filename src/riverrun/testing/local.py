@@ -21,6 +21,7 @@ from riverrun import failpoints
 from riverrun.durations import to_micros
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
+from riverrun.flow.nodes import Source
 from riverrun.log.memory import MemoryLog
 from riverrun.log.spec import TopicSpec
 from riverrun.runtime import source
@@ -42,7 +43,7 @@ _BEGINNING = 1_767_225_600 * _SECOND  # 2026-01-01, for flows without event time
 class VirtualClock:
     """The time at which rows are received. Unless it was set, it follows the rows: never behind one's event time.
 
-    Every append takes a second at least, so that no two of them are received at the same time.
+    No two appends are received in the same microsecond.
     """
 
     def __init__(self, now: datetime | None) -> None:
@@ -149,14 +150,15 @@ class LocalRun:
 
     def result(self) -> Result:
         if self._crash is not None:
-            raise Invalid(f"no epoch came past the failpoint {self._crash!r}", hint="Is it spelled so, and is one after it?")
+            raise Invalid(
+                f"no epoch came past the failpoint {self._crash!r}", hint="Is it spelled so, and is one after it?"
+            )
         flow, store = self._flow, self._store
-        sources = {reading.id: reading.topic for reading in self._job.readings}
         return Result(
             views={name: view_rows(store, name) for name in flow.views},
             topics={name: topic_rows(topic) for name, topic in self._outputs.items()},
             ledger=[dict(entry) for entry in self._committer.last.ledger or []],
-            watermarks=_watermarks(Plan.from_json(json.loads(self._plans[-1])), sources),
+            watermarks=watermarks(Plan.from_json(json.loads(self._plans[-1])), flow),
             changes={name: view_changes(store, name, len(self._seen)) for name in flow.views},
             epochs=self._seen,
         )
@@ -200,9 +202,8 @@ class LocalRun:
         self._note(plan, self._committer.commit(pa.Table.from_batches(packed, schema=PACKED)))
 
     def _note(self, plan: Plan, made: Outputs) -> None:
-        sources = {reading.id: reading.topic for reading in self._job.readings}
         ledger = [{"node": node, "input": name, **{k: n[k] for k in COUNTS}} for (node, name), n in made.counts.items()]
-        self._seen.append(EpochSeen(plan.epoch, _watermarks(plan, sources), ledger, plan.final))
+        self._seen.append(EpochSeen(plan.epoch, watermarks(plan, self._flow), ledger, plan.final))
 
 
 def _hosted(job: Job, stage: int, shape: Shape, packed: list[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -212,11 +213,12 @@ def _hosted(job: Job, stage: int, shape: Shape, packed: list[pa.RecordBatch]) ->
             yield shape.rows(node, found)
 
 
-def _watermarks(plan: Plan, sources: Mapping[str, str]) -> dict[str, datetime | None]:
-    """By topic: of several readings the slowest."""
+def watermarks(plan: Plan, flow: Flow) -> dict[str, datetime | None]:
+    """How far event time has come at the end of an epoch, by topic: of several readings the slowest."""
+    topics = {node.id: node.topic for node in flow.nodes if isinstance(node, Source)}
     found: dict[str, int] = {}
     for name, (_, end) in plan.watermarks.items():
-        topic = sources.get(name, name)
+        topic = topics.get(name, name)
         found[topic] = min(found.get(topic, end), end)
     return {name: moment(value) for name, value in found.items()}
 
@@ -236,4 +238,3 @@ def input_specs(flow: Flow, given: Iterable[TopicSpec], partitions: int) -> list
 
 def _in_partitions(spec: TopicSpec, partitions: int) -> TopicSpec:
     return spec if isinstance(spec.partitions, int) else replace(spec, partitions=partitions)
-

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import duckdb
@@ -15,20 +16,26 @@ from riverrun.ddl import Struct, Type
 from riverrun.errors import Invalid
 from riverrun.runtime.blob import PACKED, Packer
 from riverrun.runtime.branch import HIDDEN, TIME, Item
-from riverrun.runtime.job import Branch, Job, sql_fields, struct_name
+from riverrun.runtime.job import Branch, Job, struct_name
 from riverrun.testing.translation import HINT, translated
 
 Batches = Iterable[pa.RecordBatch]
 
 
-class Projection:
-    """Runs what is between an origin and a target. Nothing is opened before there is SQL to run."""
+_opened = threading.local()
 
-    @cached_property
-    def _db(self) -> duckdb.DuckDBPyConnection:
-        db = duckdb.connect(":memory:", config={"threads": 1})
-        db.execute("SET TimeZone = 'UTC'")
-        return db
+
+def database() -> duckdb.DuckDBPyConnection:
+    """This thread's DuckDB, opened when it is first needed: it takes longer to open than a small flow to run."""
+    if not hasattr(_opened, "db"):
+        _opened.db = duckdb.connect(":memory:", config={"threads": 1})
+        _opened.db.execute("SET TimeZone = 'UTC'")
+    db: duckdb.DuckDBPyConnection = _opened.db
+    return db
+
+
+class Projection:
+    """Runs what is between an origin and a target."""
 
     def analyse(self, origin: str, fields: pa.Schema, items: Sequence[Item]) -> Mapping[str, pa.DataType]:
         """Types of expressions that the flow could not infer. They are DuckDB's, which may be wider than Spark's."""
@@ -62,15 +69,16 @@ class Projection:
 
     def _select(self, origin: str, rows: pa.Table, items: str, condition: str | None) -> pa.Table:
         name = struct_name(origin)
-        self._db.register(name, rows)
+        db = database()
+        db.register(name, rows)
         try:
             where = f" WHERE {condition}" if condition else ""
-            return self._db.sql(f"SELECT {items} FROM {_quoted(name)}{where}").to_arrow_table()
+            return db.sql(f"SELECT {items} FROM {_quoted(name)}{where}").to_arrow_table()
         except duckdb.Error as error:
             why = str(error).splitlines()[0]
             raise Invalid(f"DuckDB cannot run an expression behind {origin}: {why}", hint=HINT) from None
         finally:
-            self._db.unregister(name)
+            db.unregister(name)
 
 
 @lru_cache(maxsize=1024)
@@ -95,7 +103,7 @@ def _typing(fields: pa.Schema) -> Callable[[exp.Expression], Type | None]:
 
 
 def _duckdb_type(kind: Type) -> str:
-    return exp.DataType.build(str(kind), dialect="spark").sql(dialect="duckdb")
+    return str(exp.DataType.build(str(kind), dialect="spark").sql(dialect="duckdb"))
 
 
 def _quoted(name: str) -> str:

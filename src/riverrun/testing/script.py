@@ -1,6 +1,6 @@
 """What happens in a test: rows arrive, time passes, a producer promises, the process dies.
 
-A script is a list of steps. A mapping of topic → rows is the usual one: the rows are appended and processed in one epoch.
+A script is a list of steps. A mapping of topic → rows is the usual one: they are appended and processed in one epoch.
 The others are the classes here. Input that is just one mapping is a script of one step.
 """
 
@@ -39,8 +39,8 @@ class Delete:
 
 @dataclass(frozen=True)
 class Advance:
-    """The producer promises that nothing older than `time` will come from it. Without a `producers` column a producer is
-    a partition, by number."""
+    """The producer promises that nothing older than `time` will come from it. Without a `producers` column a producer
+    is a partition, by number."""
 
     topic: str
     producer: str | int
@@ -62,7 +62,7 @@ class Tick:
 class Crash:
     """Everything in memory is lost, and a new run goes on from what was committed.
 
-    With `at`, the crash comes in the middle of the next epoch, at the failpoint of that name, and the epoch is repeated:
+    With `at`, the crash comes in the middle of the next epoch, at the failpoint of that name; the epoch is repeated:
     `host.stepped`, `host.committed`, `commit.begin`, `commit.topics`, `views.applied`, `commit.store`, …
     """
 
@@ -77,7 +77,7 @@ Script = Mapping[str, Any] | Sequence[Step]
 def steps(inputs: Script, topics: Iterable[str]) -> list[Step]:
     """The steps of a script, checked."""
     known = set(topics)
-    script = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+    script: list[Step] = [inputs] if isinstance(inputs, Mapping) else list(inputs)
     for number, step in enumerate(script):
         if not isinstance(step, Mapping | Marker):
             raise Invalid(

@@ -1,8 +1,8 @@
 """Spark SQL expressions in DuckDB's words, for the part of the language where both mean the same.
 
 What is not listed here is refused, not guessed: a test that passes for the wrong reason is worse than one that asks for
-Spark. Every form that is listed is compared with Spark in the tests. Where they differ in a known way, the difference is
-made up for: casts to whole numbers cut off, division by zero is an error, `round` goes half up in decimal.
+Spark. Every form that is listed is compared with Spark in the tests. Where they differ in a known way, it is made
+up for: casts to whole numbers cut off, division by zero is an error, `round` goes half up in decimal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LENGTHS = ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECO
 
 
 def translated(sql: str, column: Typing) -> str:
-    """The expression for DuckDB. `column` gives the types of columns; `Invalid` where only Spark knows what it means."""
+    """The expression for DuckDB. `column` gives the types of columns; `Invalid` where only Spark knows the meaning."""
     tree = sqlglot.parse_one(sql, dialect=DIALECT)
     nodes = list(tree.walk(bfs=False))
     types = {id(node): infer(node, column, {}) for node in nodes if isinstance(node, exp.Condition)}
@@ -50,7 +50,7 @@ def translated(sql: str, column: Typing) -> str:
             else:
                 node.replace(made)
     try:
-        return tree.sql(dialect="duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE)
+        return str(tree.sql(dialect="duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE))
     except SqlglotError as error:
         raise Invalid(f"{sql}: {error}", hint=HINT) from None
 
@@ -150,8 +150,8 @@ def _cast(node: exp.Cast, type_of: Typing) -> exp.Expression:
         return _duckdb(f"CAST(TRUNC({value}) AS {kind})")
     if is_integral(after) and before == STRING:
         return _duckdb(
-            f"(CASE WHEN {value} IS NULL OR regexp_full_match(trim({value}), '[+-]?[0-9]+') THEN CAST({value} AS {kind})"
-            f" ELSE error('not a whole number: ' || {value}) END)"
+            f"(CASE WHEN {value} IS NULL OR regexp_full_match(trim({value}), '[+-]?[0-9]+')"
+            f" THEN CAST({value} AS {kind}) ELSE error('not a whole number: ' || {value}) END)"
         )
     if before == TIMESTAMP and (is_integral(after) or after == DOUBLE):
         seconds = f"EPOCH_US({value}) / 1000000"
@@ -184,5 +184,3 @@ def _is_number(kind: Type) -> bool:
 def _duckdb(sql: str) -> exp.Expression:
     """Text for DuckDB that is not looked at again."""
     return exp.Var(this=sql)
-
-
