@@ -18,7 +18,7 @@ from riverrun.runtime.planner import Plan
 from riverrun.testing.local import input_specs, watermarks
 from riverrun.testing.result import Result, appendable, topic_rows, view_changes, view_rows
 from riverrun.testing.script import Advance, Append, Crash, Delete, Process, Step, Tick
-from riverrun.views.stores import open_store
+from riverrun.views.places import open_store
 
 _PATIENCE = "120 seconds"
 
