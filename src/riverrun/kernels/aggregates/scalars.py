@@ -89,7 +89,11 @@ class ExactSum:
 
 @dataclass(frozen=True)
 class FloatSum:
-    """sum of floats, avg and stddev. Infinities and NaN are counted apart, so that they can be retracted as well."""
+    """sum of floats, avg and stddev. Infinities and NaN are counted apart, so that they can be retracted as well.
+
+    Sums carry about 32 digits. So does the sum of squares that stddev needs: after a value 1e15 times larger than the
+    rest was there and went, what is left of their spread is lost.
+    """
 
     agg: Agg
 
