@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def block(size: int) -> pa.RecordBatch:
     )
 
 
-@cache
+@lru_cache(maxsize=4)
 def pieces(size: int, batch: int, source: str) -> list[Any]:
     """The block in batches, ready to be appended: Arrow tables of their own, or lists of dicts (a dict for one row)."""
     rows = block(size).to_pylist()

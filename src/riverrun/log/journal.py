@@ -377,10 +377,11 @@ class Journal:
             return
         try:
             failpoint("sync.begin")
-            for first_commit in list_segments(self.directory):
+            rolled = written.segment != durable.segment
+            for first_commit in list_segments(self.directory) if rolled else [written.segment]:
                 if durable.segment <= first_commit <= written.segment:
                     sync_file(segment_path(self.directory, first_commit), os.fdatasync)
-            if written.segment != durable.segment:
+            if rolled:
                 sync_file(self.directory, os.fsync)
             failpoint("sync.done")
         except OSError as error:
