@@ -92,7 +92,7 @@ class RowSchema:
                 batch = self._from_few(rows)
             else:
                 batch = pa.RecordBatch.from_pylist(rows, schema=schema)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        except (pa.ArrowException, TypeError, ValueError, OverflowError, KeyError):  # a mapping of one's own, too
             batch = self._by_column(checked, schema)
         self._check_floats(batch, rows)
         return batch.select([*self.names, *hidden]) if hidden else batch
