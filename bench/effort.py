@@ -30,7 +30,7 @@ FULL = Effort(
     sends=100_000,
     history_bytes=10_000_000,
     history_times=100,
-    wakes=1000,
+    wakes=500,
     idle_seconds=5.0,
 )
 QUICK = Effort(

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 
 class WrongResult(AssertionError):
     """What was measured did not do its work; its speed is not reported."""
+
+
+class Took(NamedTuple):
+    """How long a round took. Others may share the processor, so its own time says more about the code."""
+
+    seconds: float
+    processor: float
+
+
+class Stopwatch:
+    """Runs from when it is made."""
+
+    def __init__(self) -> None:
+        self._processor, self._begin = time.process_time(), time.perf_counter()
+
+    def read(self) -> Took:
+        return Took(time.perf_counter() - self._begin, time.process_time() - self._processor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +39,7 @@ class Figure:
     unit: str
     value: float  # the median of the rounds
     spread: float  # half the distance between the extreme rounds, as a part of the median
+    per_processor: float | None = None  # the same rate by a second of processor time
     reference: str | None = None
     reference_value: float | None = None
     ratio: float | None = None  # the median of value / reference, round by round
@@ -42,13 +62,11 @@ def check(expected: object, found: object, what: str) -> None:
         raise WrongResult(f"{what}: expected {expected}, found {found}")
 
 
-def alternate(
-    work: Callable[[], float], reference: Callable[[], float], rounds: int
-) -> tuple[list[float], list[float]]:
-    """Seconds of each round of both, after one round of each that does not count. They take turns in going first."""
+def alternate(work: Callable[[], Took], reference: Callable[[], Took], rounds: int) -> tuple[list[Took], list[Took]]:
+    """What each round of both took, after one of each that does not count. They take turns in going first."""
     work(), reference()
-    mine: list[float] = []
-    other: list[float] = []
+    mine: list[Took] = []
+    other: list[Took] = []
     for i in range(rounds):
         for run, times in ((work, mine), (reference, other))[:: 1 if i % 2 else -1]:
             times.append(run())
@@ -59,7 +77,7 @@ def rates(
     benchmark: str,
     case: str,
     amount: float,
-    times: tuple[Sequence[float], Sequence[float]],
+    times: tuple[Sequence[Took], Sequence[Took]],
     *,
     unit: str = "rows/s",
     reference: str,
@@ -67,13 +85,14 @@ def rates(
     target_is_ratio: bool = False,
 ) -> Figure:
     """The figure of rounds that each did `amount` of work, as did the reference's."""
-    mine, other = ([amount / seconds for seconds in side] for side in times)
+    mine, other = ([amount / took.seconds for took in side] for side in times)
     return Figure(
         benchmark=benchmark,
         case=case,
         unit=unit,
         value=median(mine),
         spread=spread(mine),
+        per_processor=median(amount / took.processor for took in times[0]),
         reference=reference,
         reference_value=median(other),
         ratio=median(a / b for a, b in zip(mine, other, strict=True)),

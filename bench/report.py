@@ -22,13 +22,18 @@ def as_table(machine: Mapping[str, str], figures: Sequence[Figure]) -> str:
     wide = max((len(figure.case) for figure in figures), default=0)
     for benchmark, group in groupby(figures, lambda figure: figure.benchmark):
         members = list(group)
-        lines += ["", f"{benchmark:<{wide}}  {'median':>14}  {'spread':>6}  {'reference':>26}  {'ratio':>6}  target"]
+        lines += [
+            "",
+            f"{benchmark:<{wide}}  {'median':>14}  {'spread':>6}  {'by cpu':>9}  {'reference':>26}  {'ratio':>6}  target",
+        ]
         lines += [_line(figure, wide) for figure in members]
     return "\n".join(lines)
 
 
 def _line(figure: Figure, wide: int) -> str:
-    reference = ratio = target = ""
+    cpu = reference = ratio = target = ""
+    if figure.per_processor is not None:
+        cpu = amount(figure.per_processor, "")
     if figure.reference_value is not None:
         reference = f"{figure.reference} {amount(figure.reference_value, figure.unit)}"
     if figure.ratio is not None:
@@ -37,7 +42,7 @@ def _line(figure: Figure, wide: int) -> str:
         wanted = f"{figure.target:g}" if figure.target_is_ratio else amount(figure.target, figure.unit)
         target = f"{'≤' if figure.less_is_better else '≥'} {wanted} {'met' if figure.on_target else 'MISSED'}"
     line = f"{figure.case:<{wide}}  {amount(figure.value, figure.unit):>14}  {f'±{figure.spread:.0%}':>6}"
-    return f"{line}  {reference:>26}  {ratio:>6}  {target}".rstrip()
+    return f"{line}  {cpu:>9}  {reference:>26}  {ratio:>6}  {target}".rstrip()
 
 
 def amount(value: float, unit: str) -> str:

@@ -14,7 +14,7 @@ from bench import report
 from bench.__main__ import BENCHMARKS
 from bench.crew import Crew
 from bench.effort import TINY
-from bench.figure import Figure, WrongResult, alternate, rates
+from bench.figure import Figure, Took, WrongResult, alternate, rates
 from bench.log import append, events
 
 ROOT = Path(__file__).parent.parent
@@ -70,10 +70,11 @@ def test_wrong_rows_are_no_speed(open_topic):
 
 def test_rounds_alternate_and_take_turns_in_going_first():
     order = []
-    mine, other = alternate(lambda: order.append("a") or 1.0, lambda: order.append("b") or 2.0, 3)
+    mine, other = alternate(lambda: order.append("a") or Took(1, 0.5), lambda: order.append("b") or Took(2, 2), 3)
     assert "".join(order) == "ab" + "ba" + "ab" + "ba"
     figure = rates("x", "y", 10, (mine, other), reference="z", target=6)
     assert (figure.value, figure.reference_value, figure.ratio, figure.spread) == (10, 5, 2, 0)
+    assert figure.per_processor == 20
     assert figure.on_target
 
 

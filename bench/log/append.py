@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.crew import Crew
 from bench.effort import Effort
-from bench.figure import Figure, alternate, rates
+from bench.figure import Figure, Took, alternate, rates
 from bench.log import events, plain
 from bench.log.events import SIZES
 from riverrun.log.embedded import EmbeddedTopic
@@ -21,8 +21,15 @@ from riverrun.river import River
 BATCHES = (1, 100, 10_000)
 POLICIES = ("os", "200 ms", "batch")
 TARGETS = {"Arrow": 5_000_000.0, "dicts": 800_000.0}
-# When something began and ended, by the clock that all processes share.
-Span = tuple[float, float]
+
+
+class Span(NamedTuple):
+    """When a process began and ended, by the clock that all share, and the processor time it used."""
+
+    begin: float
+    end: float
+    processor: float
+
 
 _INTERVAL_ROUND = 0.45  # a round of the interval policy has to see a sync or two
 
@@ -96,10 +103,10 @@ class _Bench:
         """Choose how many appends make a round."""
         wanted = max(effort.seconds, _INTERVAL_ROUND if self._case.fsync == "200 ms" and effort.rounds > 1 else 0)
         most = max(1, effort.round_bytes // (self._case.batch * self._case.bytes * self._case.producers))
-        while (took := self._append()) < wanted / 2 and self._appends < most:
+        while (took := self._append().seconds) < wanted / 2 and self._appends < most:
             self._appends = min(most, max(self._appends + 1, int(self._appends * min(wanted / took, 20))))
 
-    def _append(self) -> float:
+    def _append(self) -> Took:
         case, path = self._case, f"{self._directory}/river"
         with River(path) as river:
             events.make(river, "events", case.fsync, case.keyed).close()
@@ -120,7 +127,7 @@ class _Bench:
             events.verify(topic, sum([once] * (self._case.producers - 1), start=once))
             self._frame = topic.describe()["bytes"] // (self._appends * self._case.producers)
 
-    def _write(self) -> float:
+    def _write(self) -> Took:
         case, path = self._case, f"{self._directory}/plain"
         try:
             if case.producers == 1:
@@ -131,8 +138,9 @@ class _Bench:
             os.unlink(path)
 
 
-def _elapsed(spans: Sequence[Span]) -> float:
-    return max(end for _, end in spans) - min(begin for begin, _ in spans)
+def _elapsed(spans: Sequence[Span]) -> Took:
+    seconds = max(span.end for span in spans) - min(span.begin for span in spans)
+    return Took(seconds, sum(span.processor for span in spans))
 
 
 def _prepare(number: int, path: str, case: Case, appends: int) -> tuple[River, EmbeddedTopic, Case, int]:
@@ -146,12 +154,12 @@ def _work(prepared: tuple[River, EmbeddedTopic, Case, int]) -> Span:
     given = events.pieces(case.bytes, case.batch, case.source)
     count = len(given)
     with river:
-        begin = time.monotonic()
+        begin, used = time.monotonic(), time.process_time()
         for i in range(appends):
             topic.append(given[i % count])
         if isinstance(topic.journal.fsync, int):
             topic.journal.sync()  # what the interval left over, as its reference does
-        return begin, time.monotonic()
+        return Span(begin, time.monotonic(), time.process_time() - used)
 
 
 def _prepare_plain(number: int, *what: Any) -> tuple[Any, ...]:
@@ -160,5 +168,5 @@ def _prepare_plain(number: int, *what: Any) -> tuple[Any, ...]:
 
 def _write(what: tuple[Any, ...]) -> Span:
     begin = time.monotonic()
-    plain.write(*what)
-    return begin, time.monotonic()
+    took = plain.write(*what)
+    return Span(begin, time.monotonic(), took.processor)

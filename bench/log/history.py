@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 from bench.effort import Effort
-from bench.figure import Figure, alternate, check, rates
+from bench.figure import Figure, Stopwatch, Took, alternate, check, rates
 from bench.log import events
 from bench.log.events import ROWS
 from riverrun.log.topic import Topic
@@ -24,7 +23,7 @@ TARGET = 0.9
 _APPENDS = 20  # of 1000 rows, in one round
 _READS = 5
 
-Work = Callable[[Topic, Position, Position], float]
+Work = Callable[[Topic, Position, Position], Took]
 
 
 def run(directory: str, effort: Effort) -> Iterator[Figure]:
@@ -33,7 +32,7 @@ def run(directory: str, effort: Effort) -> Iterator[Figure]:
     newest = rows // 2
     ends = _fill(long, rows * effort.history_times, newest)
 
-    def on_short(work: Work) -> float:
+    def on_short(work: Work) -> Took:
         # A new one in every round: it must not grow into a long one.
         ends = _fill(short, rows, newest)
         try:
@@ -80,34 +79,35 @@ def _fill(path: str, rows: int, newest: int) -> tuple[Position, Position]:
     return begin, end
 
 
-def _on(path: str, work: Work, ends: tuple[Position, Position]) -> float:
+def _on(path: str, work: Work, ends: tuple[Position, Position]) -> Took:
     with River(path) as river:
         return work(river.topic("events"), *ends)
 
 
-def _append(topic: Topic, begin: Position, end: Position) -> float:
+def _append(topic: Topic, begin: Position, end: Position) -> Took:
     pieces = events.pieces(100, 1000, "Arrow")
     before = _count(topic.latest, topic.earliest)
     topic.append(pieces[-1])
-    start = time.perf_counter()
+    watch = Stopwatch()
     for i in range(_APPENDS):
         topic.append(pieces[i % len(pieces)])
-    took = time.perf_counter() - start
+    took = watch.read()
     check(before + (_APPENDS + 1) * 1000, _count(topic.latest, topic.earliest), "rows after appending")
     return took
 
 
-def _read(topic: Topic, begin: Position, end: Position) -> float:
+def _read(topic: Topic, begin: Position, end: Position) -> Took:
     """By a reader that has read before, as one that follows a topic has."""
     _read_at_once(topic, begin, end)
-    return sum(_read_at_once(topic, begin, end) for _ in range(_READS))
+    several = [_read_at_once(topic, begin, end) for _ in range(_READS)]
+    return Took(sum(took.seconds for took in several), sum(took.processor for took in several))
 
 
-def _read_at_once(topic: Topic, begin: Position, end: Position) -> float:
+def _read_at_once(topic: Topic, begin: Position, end: Position) -> Took:
     """By a reader that comes anew, and has to look at the headers of the newest segment first."""
-    start = time.perf_counter()
+    watch = Stopwatch()
     table = topic.read(begin, end)
-    took = time.perf_counter() - start
+    took = watch.read()
     check(events.expected(100, _count(end, begin)), events.totals(table), "newest rows")
     return took
 

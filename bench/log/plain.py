@@ -6,15 +6,17 @@ import os
 import time
 from collections.abc import Sequence
 
+from bench.figure import Stopwatch, Took
+
 INTERVAL = 0.2
 
 
-def write(path: str, size: int, times: int, fsync: str) -> float:
-    """Seconds for `times` writes of `size` bytes each to the end of a file, synced as the policy says."""
+def write(path: str, size: int, times: int, fsync: str) -> Took:
+    """`times` writes of `size` bytes each to the end of a file, synced as the policy says."""
     data = bytes(size)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        begin = synced = time.perf_counter()
+        watch, synced = Stopwatch(), time.perf_counter()
         for _ in range(times):
             os.write(fd, data)
             if fsync == "batch":
@@ -24,21 +26,20 @@ def write(path: str, size: int, times: int, fsync: str) -> float:
                 synced = time.perf_counter()
         if fsync not in ("os", "batch"):
             os.fdatasync(fd)
-        return time.perf_counter() - begin
+        return watch.read()
     finally:
         os.close(fd)
 
 
-def read(paths: Sequence[str]) -> tuple[float, int]:
-    """Seconds for reading the files from end to end into one piece of memory, and how many bytes they have."""
+def read(paths: Sequence[str]) -> Took:
+    """The files from end to end, into one piece of memory again and again."""
     memory = memoryview(bytearray(1 << 20))
-    total = 0
-    begin = time.perf_counter()
+    watch = Stopwatch()
     for path in paths:
         fd = os.open(path, os.O_RDONLY)
         try:
-            while got := os.readv(fd, [memory]):
-                total += got
+            while os.readv(fd, [memory]):
+                pass
         finally:
             os.close(fd)
-    return time.perf_counter() - begin, total
+    return watch.read()

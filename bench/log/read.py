@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from bench.effort import Effort
-from bench.figure import Figure, alternate, check, rates
+from bench.figure import Figure, Stopwatch, Took, alternate, check, rates
 from bench.log import events, plain
 from bench.log.events import NUMBERS, ROWS, SIZES
 from riverrun.log.codec import HIDDEN
@@ -57,19 +56,19 @@ def _figures(path: str, case: Case, effort: Effort) -> Iterator[Figure]:
         rows = events.fill(topic, SIZES[case.size], effort.read_rows // fewer, case.batch)
     files = sorted(map(str, Path(path).glob("topics/events/*.journal")))
     for what, columns in (("three numbers", NUMBERS), ("all columns", None)):
-        times = alternate(partial(_read, path, case, columns, rows), lambda: plain.read(files)[0], effort.rounds)
+        times = alternate(partial(_read, path, case, columns, rows), lambda: plain.read(files), effort.rounds)
         target = case.target if columns else None
         yield rates("read", f"{case}: {what}", rows, times, reference="plain", target=target)
     shutil.rmtree(path)
 
 
-def _read(path: str, case: Case, columns: list[str] | None, rows: int) -> float:
-    """Seconds for the whole topic, by a reader that has not seen it before."""
+def _read(path: str, case: Case, columns: list[str] | None, rows: int) -> Took:
+    """The whole topic, by a reader that has not seen it before."""
     with River(path) as river:
         topic = river.topic("events")
-        begin = time.perf_counter()
+        watch = Stopwatch()
         table = topic.read(columns=columns)
-        took = time.perf_counter() - begin
+        took = watch.read()
         check(events.expected(SIZES[case.size], rows), events.totals(table), f"rows read: {case}")
         _check_shape(table, columns)
         return took

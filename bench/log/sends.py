@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterator
 
 from bench.effort import Effort
-from bench.figure import Figure, alternate, check, rates
+from bench.figure import Figure, Stopwatch, Took, alternate, check, rates
 from bench.log import events
 from riverrun.river import River
 
@@ -25,7 +24,7 @@ def run(directory: str, effort: Effort) -> Iterator[Figure]:
 def _figure(directory: str, effort: Effort, fsync: str, linger: str) -> Figure:
     size = 0
 
-    def send() -> float:
+    def send() -> Took:
         nonlocal size
         took, size = _send(f"{directory}/river", effort.sends, fsync, linger)
         return took
@@ -36,17 +35,17 @@ def _figure(directory: str, effort: Effort, fsync: str, linger: str) -> Figure:
     return rates("sends", case, effort.sends, times, reference="plain", target=target)
 
 
-def _send(path: str, sends: int, fsync: str, linger: str) -> tuple[float, int]:
-    """Seconds until everything is appended, and the bytes that one row took."""
+def _send(path: str, sends: int, fsync: str, linger: str) -> tuple[Took, int]:
+    """Until everything is appended; and the bytes that one row took."""
     rows = events.pieces(100, 1, "dicts")
     count = len(rows)
     with River(path) as river:
         topic = events.make(river, "events", fsync)
-        begin = time.perf_counter()
+        watch = Stopwatch()
         with topic.producer(linger=linger) as producer:
             for i in range(sends):
                 producer.send(rows[i % count])
-        took = time.perf_counter() - begin
+        took = watch.read()
         check((sends, sends), (producer.stats.sent, producer.stats.appended), "rows sent and appended")
         events.verify(topic, events.expected(100, sends))
         size = topic.describe()["bytes"] // sends
@@ -54,12 +53,12 @@ def _send(path: str, sends: int, fsync: str, linger: str) -> tuple[float, int]:
     return took, size
 
 
-def _write(path: str, size: int, times: int) -> float:
+def _write(path: str, size: int, times: int) -> Took:
     row = bytes(size)
-    begin = time.perf_counter()
+    watch = Stopwatch()
     with open(path, "wb") as file:
         for _ in range(times):
             file.write(row)
-    took = time.perf_counter() - begin
+    took = watch.read()
     os.unlink(path)
     return took
