@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 
 from riverrun import failpoints
-from riverrun.errors import Busy, Corrupt, DiskFull, OutOfRange
+from riverrun.errors import Busy, Conflict, Corrupt, DiskFull, OutOfRange
+from riverrun.log.catalogue import Catalogue
+from riverrun.log.coordination import Coordination
 from riverrun.log.embedded import EmbeddedTopic
 from riverrun.log.segment import list_segments
+from riverrun.log.spec import TopicSpec
+from riverrun.river import River
 from riverrun.settings import Settings
 
 OPEN = Callable[..., EmbeddedTopic]
@@ -91,6 +95,28 @@ def test_an_archive_is_read_like_the_topic_itself(open_topic: OPEN, tmp_path: Pa
         assert after.equals(before)
         assert opened.offsets_at(START) == moment
     assert topic.read(start={"t": {0: 3, 1: 4}}, end={"t": {0: 5, 1: 5}}).num_rows == 3
+
+
+def test_an_archive_belongs_to_one_topic(open_topic: OPEN, tmp_path: Path) -> None:
+    open_topic(archive=f"{tmp_path}/archive")
+    coordination = Coordination(f"{tmp_path}/other.db", create=True)
+    other = Catalogue(f"{tmp_path}/other", SMALL, coordination)
+    with pytest.raises(Conflict, match=f"archive/t belongs to {tmp_path}/topics/t"):
+        other.open(TopicSpec("t", "n bigint", archive=f"{tmp_path}/archive"))
+    coordination.close()
+
+
+def test_a_dropped_topic_takes_its_archive_with_it(tmp_path: Path) -> None:
+    with River(tmp_path / "river", settings=SMALL) as river:
+        for n in (1, 2):
+            topic = river.topic("t", "n bigint", retention_bytes=20_000, archive=f"{tmp_path}/archive", fsync="os")
+            topic.append([{"n": n}] * 5000)
+            topic.append([{"n": n}] * 5000)
+            topic.enforce_retention()
+            assert list_segments(f"{tmp_path}/archive/t")
+            assert set(topic.read()["n"].to_pylist()) == {n}
+            river.drop_topic("t")
+            assert not os.path.exists(f"{tmp_path}/archive/t")
 
 
 def test_a_hole_in_the_archive_is_noticed(open_topic: OPEN, tmp_path: Path) -> None:

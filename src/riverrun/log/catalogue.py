@@ -12,8 +12,9 @@ import shutil
 from riverrun.errors import Corrupt, NotFound, Unavailable, did_you_mean
 from riverrun.failpoints import failpoint
 from riverrun.log import embedded
+from riverrun.log.archive import archive_of, discard
 from riverrun.log.coordination import Coordination
-from riverrun.log.embedded import EmbeddedTopic
+from riverrun.log.embedded import EmbeddedTopic, load_spec
 from riverrun.log.spec import TopicSpec, check_name
 from riverrun.settings import Settings
 
@@ -61,6 +62,10 @@ class Catalogue:
 
     def _finish_drop(self, name: str) -> None:
         dropped = self._dropped(name)
+        if os.path.exists(f"{dropped}/topic.json"):
+            archive = archive_of(load_spec(dropped)[0])
+            if archive:
+                discard(archive)
         if os.path.exists(dropped):
             for entry in os.scandir(dropped):
                 shutil.rmtree(entry) if entry.is_dir(follow_symlinks=False) else os.unlink(entry)

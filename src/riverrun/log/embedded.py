@@ -18,6 +18,7 @@ from riverrun import ddl
 from riverrun.durations import Duration, from_micros, micros, seconds, to_micros
 from riverrun.errors import Corrupt, NewerFormat
 from riverrun.log import frame as frames
+from riverrun.log.archive import archive_of, claim
 from riverrun.log.board import Ends
 from riverrun.log.codec import encode_batch
 from riverrun.log.compaction import compact
@@ -43,6 +44,9 @@ def create(directory: str, spec: TopicSpec) -> None:
     """Make a topic: complete under its name, or not there. Somebody else making it at the same time is no error."""
     parent, name = os.path.split(directory)
     fresh = f"{parent}/.new-{name}-{uuid.uuid4().hex[:8]}"
+    archive = archive_of(spec)
+    if archive:
+        claim(archive, directory)
     os.makedirs(f"{fresh}/schema")
     try:
         assert isinstance(spec.schema, str)
@@ -83,9 +87,8 @@ class EmbeddedTopic(Topic):
         super().__init__(spec, versions, settings, coordination)
         self.directory = directory
         self._version = max(versions)
-        archive = f"{spec.archive}/{spec.name}" if isinstance(spec.archive, str) else None
         fsync = micros(spec.fsync) if isinstance(spec.fsync, timedelta) else str(spec.fsync)
-        self.journal = Journal(directory, self.partitions, fsync, settings, archive)
+        self.journal = Journal(directory, self.partitions, fsync, settings, archive_of(spec))
         self.upkeep = Upkeep(self)
         self.upkeep.start_if_needed()
         # Batches without a key go round the partitions; where a process begins does not matter.

@@ -12,6 +12,7 @@ import msgspec
 from riverrun.errors import Corrupt
 from riverrun.log import frame as frames
 from riverrun.log.board import Ends
+from riverrun.log.durability import sync_file
 from riverrun.log.frame import MAGIC, NO_PRODUCER, SNAPSHOT, Header
 from riverrun.log.segment import Segment, Snapshot, list_segments, read_index, segment_path
 
@@ -37,12 +38,18 @@ def recover(directory: str, partitions: int) -> Ends:
         log.warning("%s: removed a segment that was never finished", segment_path(directory, segments[-1]))
         os.unlink(segment_path(directory, segments.pop()))
     for first_commit in segments[:-1]:
-        _check_older(segment_path(directory, first_commit), partitions)
+        try:
+            _check_older(segment_path(directory, first_commit), partitions)
+        except FileNotFoundError:
+            continue  # retention or compaction, which take no part in the append lock, removed it meanwhile
     path = segment_path(directory, segments[-1])
     scan = _scan(path, segments[-1], partitions)
     if scan.size > scan.ends.end:
         log.warning("%s: cut %d bytes of an unfinished append", path, scan.size - scan.ends.end)
         os.truncate(path, scan.ends.end)
+    # All of it will be called durable, and what was checked here may never have been synced.
+    sync_file(path, os.fdatasync)
+    sync_file(directory, os.fsync)
     return scan.ends
 
 
@@ -74,6 +81,7 @@ def _check_older(path: str, partitions: int) -> None:
     scan = _scan(path, int(os.path.basename(path).partition(".")[0]), partitions)
     if scan.size > scan.ends.end:
         raise _damaged(path, scan.ends.end)
+    sync_file(path, os.fdatasync)
 
 
 def _is_unborn(path: str) -> bool:

@@ -7,7 +7,6 @@ the topic: each removal is on the disk before the next.
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from riverrun.durations import micros
 from riverrun.failpoints import failpoint
+from riverrun.log.archive import store
 from riverrun.log.durability import sync_file
 from riverrun.log.replacement import remove
 from riverrun.log.rewrite import Pace, at_full_speed
 from riverrun.log.sealing import seal
-from riverrun.log.segment import Segment, index_path
+from riverrun.log.segment import Segment
 from riverrun.log.segments import Entry
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def retain(topic: EmbeddedTopic, pace: Pace = at_full_speed) -> dict[str, int]:
         pace()
         removed += os.path.getsize(entry.path)
         if topic.journal.segments.archive:
-            _copy(entry, topic.journal.segments.archive)
+            store(entry, topic.journal.segments.archive)
             failpoint("retention.copied")
         remove(entry.path)
         sync_file(entry.directory, os.fsync)
@@ -89,15 +89,3 @@ def _newest(entry: Entry, horizon: int) -> int:
 def _roll_if_all_is_old(topic: EmbeddedTopic) -> None:
     if topic.journal.ends().received < _horizon(topic) and topic.journal.roll():
         failpoint("retention.rolled")
-
-
-def _copy(entry: Entry, archive: str) -> None:
-    """Segment and index, complete under their names or not there."""
-    os.makedirs(archive, exist_ok=True)
-    for path in (index_path(entry.path), entry.path):
-        if os.path.exists(path):
-            target = f"{archive}/{os.path.basename(path)}"
-            shutil.copyfile(path, target + ".tmp")
-            sync_file(target + ".tmp", os.fsync)
-            os.rename(target + ".tmp", target)
-    sync_file(archive, os.fsync)
