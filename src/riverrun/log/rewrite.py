@@ -22,7 +22,7 @@ from riverrun.log.spec import TopicSpec
 
 FRAME_ROWS = 8192
 FRAME_BYTES = 1 << 20
-_RUN_BYTES = 4 << 20  # decoded at a time
+_RUN_BYTES = 512 << 10  # decoded at a time
 _PACED = 128  # small frames between two calls of pace()
 
 # Called again and again by long work: a place to let others run, and to be stopped.
