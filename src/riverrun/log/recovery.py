@@ -85,11 +85,15 @@ def _check_older(path: str, partitions: int) -> None:
 
 
 def _is_unborn(path: str) -> bool:
+    """Whether not even the snapshot at its begin is whole, and nothing that is whole follows."""
     with open(path, "rb") as file:
-        data = memoryview(file.read(1 << 20))
-    head = frames.parse(data, 0)
-    whole = head is not None and head.kind == SNAPSHOT
-    return not whole and not _good_frame_behind(data, 0, None)
+        data = file.read(1 << 20)
+        head = frames.parse(memoryview(data), 0)
+        if head is not None and head.frame_bytes > len(data):
+            data += file.read(head.frame_bytes - len(data))
+    view = memoryview(data)
+    whole = head is not None and head.kind == SNAPSHOT and frames.body_is_good(view, 0, head)
+    return not whole and not _good_frame_behind(view, 0, None)
 
 
 def _scan(path: str, first_commit: int, partitions: int) -> _Scan:
