@@ -108,8 +108,8 @@ class Producer:
         self._last_error: BaseException | None = None
         self._failure: BaseException | None = None
         self._resting = self._lingering = False
-        self._hurried = 0  # how many wait for a flush
         self._closing = self._abandoned = False
+        self._hurried = 0  # how many wait for a flush
 
     def __enter__(self) -> Self:
         return self
@@ -217,9 +217,8 @@ class Producer:
         return self._spilled == before
 
     def _fits(self, size: int) -> bool:
-        if self._spill is not None:
-            return False  # rows wait there, and this one comes after them
-        return self._held == 0 or self._held + size <= self._limit
+        # Where rows wait on disk, this one comes after them.
+        return self._spill is None and (self._held == 0 or self._held + size <= self._limit)
 
     def _put_aside(self, packed: bytes) -> bool:
         if self.on_full != "spill":
