@@ -358,12 +358,13 @@ class TopicMachine(RuleBasedStateMachine):
         if self.options["retention_bytes"] is not None:
             self.topic.upkeep.wait()
         self.see_retention()
-        found = {}
+        found: dict[tuple[int, int], dict[str, Any]] = {}
+        last = [-1] * len(self.model.next)
         for row in self.topic.read().to_pylist():
-            place = (row["_partition"], row["_offset"])
-            assert place not in found
-            found[place] = row
-        assert list(found) == sorted(found, key=lambda place: list(found).index(place))
+            partition, offset = row["_partition"], row["_offset"]
+            assert offset > last[partition], "rows of a partition out of order"
+            last[partition] = offset
+            found[partition, offset] = row
         assert found.keys() == self.model.rows.keys()
         for place, row in self.model.rows.items():
             shown = found[place]
