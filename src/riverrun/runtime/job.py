@@ -116,6 +116,11 @@ class Job:
     branches: tuple[Branch, ...]
     ends: Mapping[str, str]  # end id → origin-independent name, for errors
 
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The sources whose rows are used as they are; those of a table are its changes, which its kernel makes."""
+        return tuple(reading.id for reading in self.readings if not reading.is_table)
+
     @cached_property
     def from_origin(self) -> Mapping[str, tuple[Branch, ...]]:
         """Branches by origin."""

@@ -41,7 +41,7 @@ class Range:
 
 def source_shape(job: Job) -> Shape:
     """The columns of the source."""
-    return Shape(job, {reading.id: reading.columns for reading in job.readings}, are_sources=True)
+    return Shape(job, {r.id: r.columns for r in job.readings if not r.is_table}, are_sources=True)
 
 
 def ranges(before: Plan, plan: Plan) -> list[Range]:

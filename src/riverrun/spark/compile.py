@@ -27,7 +27,7 @@ def streaming_frame(spark: SparkSession, deployment: Deployment) -> DataFrame:
     job = deployment.job
     spark.dataSource.register(log_source(deployment))
     frame = spark.readStream.format(source_name(deployment.flow)).load()
-    frame = _projected(frame, job, [reading.id for reading in job.readings])
+    frame = _projected(frame, job, job.streams)
     for stage, operators in enumerate(job.stages):
         spread = frame.repartitionById(job.shards, F.col("shard"))
         columns = {operator.id: operator.output for operator in operators}

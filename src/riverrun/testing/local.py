@@ -6,6 +6,7 @@ Only the way rows take between stages is another one: DuckDB computes what Spark
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -37,6 +38,7 @@ from riverrun.testing.script import Advance, Append, Crash, Delete, Process, Ste
 from riverrun.views.sqlite import SqliteStore
 
 _SECOND = 1_000_000
+_SHARED_MEMORY = "/dev/shm"  # files that need not outlive the run
 _BEGINNING = 1_767_225_600 * _SECOND  # 2026-01-01, for flows without event time
 
 
@@ -84,7 +86,8 @@ class LocalRun:
         self._opened = ExitStack()
 
     def __enter__(self) -> Self:
-        home = tempfile.TemporaryDirectory(prefix="riverrun-testing-", ignore_cleanup_errors=True)
+        memory = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
+        home = tempfile.TemporaryDirectory(prefix="riverrun-testing-", dir=memory, ignore_cleanup_errors=True)
         self._home = self._opened.enter_context(home)
         self._opened.callback(self._log.close)
         self._start()
@@ -194,7 +197,7 @@ class LocalRun:
         job, last = self._job, self._store.last(self._flow.name)
         control = source.control(before, plan, last, self._flow.name, f"{self._home}/state")
         rows = source.read(job, self._inputs, source.ranges(before, plan), control)
-        packed = list(self._projection.packed(job, [reading.id for reading in job.readings], rows))
+        packed = list(self._projection.packed(job, job.streams, rows))
         for stage, operators in enumerate(job.stages):
             shape = Shape(job, {operator.id: operator.output for operator in operators}, are_sources=False)
             made = _hosted(job, stage, shape, packed)
