@@ -112,6 +112,13 @@ def find_flow(db: Session, flow: str, rebuild: int = LIVE) -> FlowRow:
     return FlowRow(last, seq)
 
 
+def find_fence(db: Session, flow: str) -> Last:
+    """Who may write for a flow, without anything else about it."""
+    row = db.one(f"select fence, run from {FLOWS} where flow = ? and rebuild = {LIVE}", flow)
+    fence, run = row or (0, "")
+    return Last(epoch=0, fence=fence, positions=Position(), run=run)
+
+
 def has_flow(db: Session, flow: str, rebuild: int) -> bool:
     """Whether the flow, or this rebuild of it, has been written."""
     return db.one(f"select 1 from {FLOWS} where flow = ? and rebuild = ?", flow, rebuild) is not None

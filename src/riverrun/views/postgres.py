@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _OLDEST = 150000
+_LIMITS = {"connect_timeout": 10, "tcp_user_timeout": 30_000}  # a server that does not answer is away
 _READ = "begin isolation level repeatable read read only"
 
 
@@ -72,11 +73,12 @@ class PostgresStore(SqlRebuilds):
         self._readers: list[psycopg.Connection] = []
         self._closed = False
         self.where = _without_secrets(url)
+        self._limits = {name: value for name, value in _LIMITS.items() if name not in url}
         with self._errors():
             self._set_up()
 
     def _set_up(self) -> None:
-        with psycopg.connect(self._url, autocommit=True) as connection, connection.transaction():
+        with psycopg.connect(self._url, autocommit=True, **self._limits) as connection, connection.transaction():
             if connection.info.server_version < _OLDEST:
                 raise Unavailable(f"the view store {self.where} needs PostgreSQL 15 or newer")
             connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._schema,))
@@ -95,7 +97,7 @@ class PostgresStore(SqlRebuilds):
                 )
 
     def _connect(self) -> psycopg.Connection:
-        connection = psycopg.connect(self._url, autocommit=True)
+        connection = psycopg.connect(self._url, autocommit=True, **self._limits)
         connection.execute(
             "select set_config('search_path', %s, false), set_config('timezone', 'UTC', false),"
             " set_config('client_min_messages', 'warning', false)",

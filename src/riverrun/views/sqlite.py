@@ -59,7 +59,7 @@ class SqliteStore(SqlRebuilds):
         *,
         create: bool = True,
         changes_kept: Duration = "1 hour",
-        wait: float = 30.0,
+        wait: float = 10.0,
     ) -> None:
         super().__init__(changes_kept)
         self.path = os.path.abspath(path)

@@ -15,7 +15,7 @@ from riverrun.views.epoch import WEIGHT, Last, now
 from riverrun.views.layout import Layout
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sqlread import SqlReads
-from riverrun.views.sqlstore import check_fence
+from riverrun.views.sqlstore import refuse_older
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,8 +55,8 @@ class SqlRebuilds(SqlReads):
         with self._writing(flow) as db:
             _flow_of(db, rebuild)
             live, built = catalogue.find_flow(db, flow), catalogue.find_flow(db, flow, rebuild)
-            check_fence(flow, fence, live.last)
-            check_fence(flow, fence, built.last)
+            refuse_older(flow, fence, live.last)
+            refuse_older(flow, fence, built.last)
             views = catalogue.all_views(db, rebuild)
             topics = {topic for view in views for topic in view.spec.topics} | built.last.positions.keys()
             _check_positions(flow, topics, live.last.positions, built.last.positions)

@@ -85,10 +85,14 @@ class SqlStore(Store):
     def raise_fence(self, flow: str, fence: int, run: str | None = None) -> None:
         with self._writing(flow) as db:
             row = catalogue.find_flow(db, flow)
-            check_fence(flow, fence, row.last)
+            refuse_older(flow, fence, row.last)
             if fence > row.last.fence:
                 last = replace(row.last, fence=fence, run=run or _me())
                 catalogue.write_flow(db, flow, LIVE, replace(row, last=last))
+
+    def check_fence(self, flow: str, fence: int) -> None:
+        with self._reading() as db:
+            refuse_older(flow, fence, catalogue.find_fence(db, flow))
 
     def declare(self, spec: ViewSpec) -> None:
         with self._writing(spec.flow) as db:
@@ -155,7 +159,7 @@ class SqlStore(Store):
         row = catalogue.find_flow(db, epoch.flow, rebuild)
         if rebuild and not catalogue.has_flow(db, epoch.flow, rebuild):
             raise NotFound(f"flow {epoch.flow!r} has no rebuild {rebuild}; it was switched or abandoned")
-        check_fence(epoch.flow, epoch.fence, row.last)
+        refuse_older(epoch.flow, epoch.fence, row.last)
         if epoch.epoch <= row.last.epoch:
             _check_repeated(db, epoch, rebuild)
             return False
@@ -260,7 +264,7 @@ def _me() -> str:
     return f"{socket.gethostname()}, process {os.getpid()}"
 
 
-def check_fence(flow: str, fence: int, last: Last) -> None:
+def refuse_older(flow: str, fence: int, last: Last) -> None:
     """`Fenced`, naming the newer run, when another one has taken over."""
     if fence < last.fence:
         raise Fenced(

@@ -45,6 +45,10 @@ class Store(ABC):
         """Take over a token given by another store. `Fenced` when this store has seen a newer one."""
 
     @abstractmethod
+    def check_fence(self, flow: str, fence: int) -> None:
+        """`Fenced`, naming the newer run, when one has taken over. Cheap: one row."""
+
+    @abstractmethod
     def declare(self, spec: ViewSpec) -> None:
         """Create the view, or check that it is what it was; `Conflict` names the difference. `history` may change."""
 
