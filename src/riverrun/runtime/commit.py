@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from riverrun import ddl
-from riverrun.errors import Corrupt, Invalid
+from riverrun.errors import Conflict, Corrupt, Invalid
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
 from riverrun.flow.nodes import BRANCH
@@ -101,15 +101,31 @@ class Committer:
 
     def commit(self, packed: pa.Table) -> Outputs:
         """Make an epoch visible everywhere."""
+        made = self.received(packed)
+        self.apply(made)
+        return made
+
+    def received(self, packed: pa.Table) -> Outputs:
+        """An epoch as it came back from the tasks, checked."""
         made = take_apart(packed)
+        if made.control.epoch != self.last.epoch + 1:
+            raise Conflict(
+                f"flow {self._name}: epoch {made.control.epoch} does not follow epoch {self.last.epoch} of its views",
+                hint="The checkpoint and the views do not belong together: restore both, or rebuild the flow",
+            )
         for count in made.counts.values():
             if count["read"] != sum(count[kind] for kind in COUNTS[1:]):
                 raise Corrupt(f"flow {self._name}, epoch {made.control.epoch}: the ledger does not balance: {count}")
+        return made
+
+    def apply(self, made: Outputs) -> None:
+        """Everything an epoch does, step by step. After a `Transient` error it may be called again."""
         failpoint("commit.begin")
         for end in self._flow.derived.values():
             self._append(end, made)
         failpoint("commit.topics")
         self._append_aside(made)
+        failpoint("commit.aside")
         manifest = Manifest(
             epoch=made.control.epoch,
             shards=self._job.shards,
@@ -131,7 +147,6 @@ class Committer:
         failpoint("commit.store")
         self.last = self._store.last(self._name)
         self._sweep(manifest)
-        return made
 
     def _changes(self, end: ViewEnd, made: Outputs) -> pa.Table:
         spec = view_spec(self._flow, self._job, end, self._suffix)

@@ -11,7 +11,7 @@ import heapq
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 
 from riverrun.durations import wall_clock
+from riverrun.failpoints import failpoint
 from riverrun.kernels.clock import corrected
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
 from riverrun.kernels.watermark import HEARD, Watermarks, ahead
@@ -36,15 +37,17 @@ class Plan:
     watermarks: Mapping[str, tuple[int, int]]
     memory: str | None
     final: bool = False
+    begin: Mapping[str, Mapping[int, int]] | None = None  # of the first epoch: where it starts to read
 
     def to_json(self) -> dict[str, Any]:
         return {
             "epoch": self.epoch,
             "received": self.received,
-            "positions": {topic: {str(p): o for p, o in parts.items()} for topic, parts in self.positions.items()},
+            "positions": _plain(self.positions),
             "watermarks": {source: list(pair) for source, pair in self.watermarks.items()},
             "memory": self.memory,
             "final": self.final,
+            **({} if self.begin is None else {"begin": _plain(self.begin)}),
         }
 
     @classmethod
@@ -52,11 +55,20 @@ class Plan:
         return cls(
             epoch=plain["epoch"],
             received=plain["received"],
-            positions={topic: {int(p): o for p, o in parts.items()} for topic, parts in plain["positions"].items()},
+            positions=_numbered(plain["positions"]),
             watermarks={source: (pair[0], pair[1]) for source, pair in plain["watermarks"].items()},
             memory=plain["memory"],
             final=plain["final"],
+            begin=_numbered(plain["begin"]) if "begin" in plain else None,
         )
+
+
+def _plain(positions: Mapping[str, Mapping[int, int]]) -> dict[str, dict[str, int]]:
+    return {topic: {str(p): offset for p, offset in parts.items()} for topic, parts in positions.items()}
+
+
+def _numbered(plain: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, int]]:
+    return {topic: {int(p): offset for p, offset in parts.items()} for topic, parts in plain.items()}
 
 
 class Planner:
@@ -83,18 +95,30 @@ class Planner:
         """The epoch after `plan`, or None when there is nothing to do yet. `finish` ends the input once all is read."""
         if plan.final:
             return None
+        following = self._following(plan, finish)
+        if following is None:
+            return None
+        failpoint("plan.done")
+        # Where topics begin may have moved by the time the first epoch is repeated.
+        return replace(following, begin=plan.positions) if plan.epoch == 0 else following
+
+    def _following(self, plan: Plan, finish: bool) -> Plan | None:
         # Taken before the ends are read, so that nothing received up to it can be missed later.
         now = self._clock()
         ends = {name: topic.latest[name] for name, topic in self._topics.items()}
-        behind = any(ends[name][p] > offset for name, parts in plan.positions.items() for p, offset in parts.items())
+        pairs = [(ends[name][p], offset) for name, parts in plan.positions.items() for p, offset in parts.items()]
+        if any(offset > end for end, offset in pairs):
+            for name, topic in self._topics.items():
+                topic.check_range(plan.positions[name], topic.earliest[name], ends[name])
+        behind = any(end > offset for end, offset in pairs)
         known = self._recall(plan)
         if not behind:
-            if finish:
-                return self._finished(plan, known)
             due = [value.deadline for value in known.values() if value.deadline is not None]
-            if not due or min(due) > now:
+            if not finish and (not due or min(due) > now):
                 return None
-            return self._advanced(plan, known, plan.positions, now, {})
+            failpoint("plan.begin")
+            return self._finished(plan, known) if finish else self._advanced(plan, known, plan.positions, now, {})
+        failpoint("plan.begin")
         positions, received, taken = self._cut(plan, ends)
         read_all = all(positions[name][p] >= end for name, parts in ends.items() for p, end in parts.items())
         return self._advanced(plan, known, positions, max(received, now) if read_all else received, taken)
@@ -282,6 +306,11 @@ class Planner:
             file.write(msgspec.msgpack.encode({source: value.to_bytes() for source, value in known.items()}))
             file.flush()
             os.fsync(file.fileno())
+        directory = os.open(self._memory, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
         self._remembered = (name, known)
         self._forget(epoch)
         return name

@@ -9,28 +9,40 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from riverrun import ddl
 from riverrun.durations import Duration, seconds
-from riverrun.errors import Closed, Conflict, Fenced, TimedOut, Unavailable, did_you_mean
+from riverrun.errors import (
+    Closed,
+    Conflict,
+    Fenced,
+    RiverrunError,
+    TimedOut,
+    Transient,
+    Unavailable,
+)
+from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
 from riverrun.flow.graph import InputTopic
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Start, Topic
 from riverrun.position import Position
 from riverrun.river import River
+from riverrun.runtime.admission import check_declared, refuse_changed, refuse_drained, resumable
+from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.commit import Committer, aside_specs, topic_spec, view_spec
 from riverrun.runtime.job import Job, compile_flow
 from riverrun.runtime.manifest import Manifest
+from riverrun.runtime.patience import Patience
+from riverrun.spark import failures
 from riverrun.spark.compile import analyser, streaming_frame
 from riverrun.spark.session import cores, session
 from riverrun.spark.source import Deployment
 
 log = logging.getLogger("riverrun.spark")
 
-_PAUSES = (0.5, 1, 2, 5, 10)  # after a failure; a run that fails this often in a row is given up
+_PAUSES = (0.5, 1, 2, 5)  # after a failure; a run that fails once more at the same epoch is given up
+_LOOK = 2  # seconds between two looks whether a newer run has taken over
 
 
 class Run:
@@ -51,16 +63,16 @@ class Run:
         self._home = f"{river.checkpoints}/{self.name}"
         os.makedirs(f"{self._home}/state", exist_ok=True)
         self._store = river.store
-        self._spark = session(river.master)
+        self._checkpoint = Checkpoint(self._home, self.name)
         self._inputs = self._open_inputs()
-        last = self._store.last(self.name)
-        known = Manifest.decode(last.manifest) if last.manifest else None
-        self._refuse_drained(known, last.positions)
+        known = resumable(self.name, self._store, self._checkpoint, self._inputs)
+        self._spark = session(river.master)
         job = compile_flow(flow, known.shards if known else cores(), analyser(self._spark))
-        self._refuse_changed(known, job)
+        refuse_changed(self.name, known, job)
         self._fence = self._store.take_fence(self.name)
         topics = self._open_outputs(job)
         self._committer = Committer(flow, job, self._store, topics, self._home, suffix, self._fence)
+        refuse_drained(self.name, self._committer.last, self._inputs)  # by the run that was shut out just now
         self._deployment = Deployment(
             river=river.path,
             job=job,
@@ -74,9 +86,12 @@ class Run:
         if os.path.exists(self._deployment.finish_mark):
             os.unlink(self._deployment.finish_mark)
         self._failure: BaseException | None = None
+        self._raised: BaseException | None = None  # by the newest call of `_take`, while Spark only knows its text
+        self._trouble: BaseException | None = None  # since when no epoch succeeded
         self._taking = threading.Lock()
         self._stopping = threading.Event()
         self._ended = threading.Event()
+        self._patience = Patience(f"flow {self.name}", self._stopping)
         self._query: Any = None
         self._start_query()
         self._watcher = threading.Thread(target=self._watch, name=f"riverrun-{self.name}", daemon=True)
@@ -91,7 +106,15 @@ class Run:
     def process(self, timeout: Duration | None = None) -> None:
         """Wait until everything appended before this call has taken effect."""
         wanted = Position({name: topic.latest[name] for name, topic in self._inputs.items()})
-        self._wait(lambda: wanted <= Position(self._committer.last.positions), timeout, "process what was appended")
+
+        def done() -> bool:
+            last = self._committer.last
+            if wanted <= Position(last.positions):
+                return True
+            refuse_drained(self.name, last, self._inputs)
+            return False
+
+        self._wait(done, timeout, "process what was appended")
 
     def drain(self, timeout: Duration | None = None) -> None:
         """Treat the input as finished: close every window, commit, stop."""
@@ -104,13 +127,14 @@ class Run:
         """Finish the epoch and stop. What was processed stays; the next run goes on from there."""
         if self._ended.is_set():
             return
-        with self._taking:  # the epoch in progress is finished first
-            self._stopping.set()
-            self._query.stop()
+        self._stopping.set()
+        with self._taking:
+            pass  # the epoch in progress is finished first, unless it waits for something that is away
+        self._query.stop()
         self._ended.wait(30)
 
     def status(self) -> dict[str, Any]:
-        """Where the run is: epoch, positions, lag, the last epoch's times."""
+        """Where the run is: epoch, positions, lag, the last epoch's times; why it waits or failed."""
         last = self._committer.last
         behind = {
             name: sum(
@@ -118,10 +142,11 @@ class Run:
             )
             for name, topic in self._inputs.items()
         }
-        progress = self._query.lastProgress if self._query is not None else None
+        progress = None if self._ended.is_set() else self._query.lastProgress
         return {
             "flow": self.name,
             "state": self._state(),
+            "reason": self._reason(),
             "epoch": last.epoch,
             "fence": self._fence,
             "positions": str(Position(last.positions)),
@@ -135,11 +160,22 @@ class Run:
         return [dict(entry) for entry in self._committer.last.ledger or []]
 
     def _state(self) -> str:
+        """running, waiting (for a store or a disk), failing (and trying again), drained, stopped, or failed."""
         if self._failure is not None:
             return "failed"
         if self._is_final():
             return "drained"
-        return "stopped" if self._ended.is_set() else "running"
+        if self._ended.is_set():
+            return "stopped"
+        if self._patience.waiting is not None:
+            return "waiting"
+        return "running" if self._trouble is None else "failing"
+
+    def _reason(self) -> str | None:
+        if self._patience.waiting is not None:
+            return self._patience.waiting
+        error = self._failure or self._trouble
+        return None if error is None else failures.cause(error)
 
     def _is_final(self) -> bool:
         last = self._committer.last
@@ -186,30 +222,21 @@ class Run:
         for spec in aside_specs(job, self._inputs, self._suffix):
             topics[spec.name] = self._river.topic(spec)
         for topic in topics.values():
-            topic.raise_fence(self.name, self._fence)
+            self._raise_fence(topic)
         return topics
 
-    def _refuse_drained(self, known: Manifest | None, positions: Mapping[str, Mapping[int, int]]) -> None:
-        if known is None or not known.final:
-            return
-        raise Conflict(
-            f"flow {self.name} was drained: its input was declared finished",
-            hint="Rebuild it to take in new rows, or replay into other outputs with suffix=",
-        )
-
-    def _refuse_changed(self, known: Manifest | None, job: Job) -> None:
-        if known is None:
-            return
-        now = {operator.id: operator.fingerprint for stage in job.stages for operator in stage}
-        changed = sorted(node for node, print_ in now.items() if known.fingerprints.get(node, print_) != print_)
-        fresh = sorted(node for node in now if node not in known.fingerprints)
-        if changed or fresh:
+    def _raise_fence(self, topic: Topic) -> None:
+        try:
+            topic.raise_fence(self.name, self._fence)
+        except Fenced as error:
+            self._store.check_fence(self.name, self._fence)  # names the run that was started just now, if it was one
             raise Conflict(
-                f"flow {self.name} has changed since its last epoch: {', '.join([*changed, *fresh])}",
-                hint="Run it under another name, or replay into other outputs with suffix=",
-            )
+                f"topic {topic.name} was written by flow {self.name} before its views were removed: {error.message}",
+                hint="Drop the topic as well, restore the views, or run the flow under another name",
+            ) from None
 
     def _start_query(self) -> None:
+        self._raised = None
         frame = streaming_frame(self._spark, self._deployment)
         self._query = (
             frame.writeStream.foreachBatch(self._take)
@@ -220,71 +247,82 @@ class Run:
         )
 
     def _take(self, frame: DataFrame, batch: int) -> None:
+        """Spark's call for each batch: the epoch is computed here, and takes effect."""
         with self._taking:
             if self._stopping.is_set():
                 raise Closed(f"flow {self.name} is being stopped")
-            if self._committer.is_committed(batch + 1):
-                return
             try:
-                self._committer.commit(frame.toArrow())
-            except Fenced as error:  # somebody else runs the flow now: no retry
-                self._failure = error
+                self._patience.through(lambda: self._store.check_fence(self.name, self._fence))
+                if not self._committer.is_committed(batch + 1):
+                    made = self._committer.received(frame.toArrow())
+                    self._checkpoint.settle(made.control.epoch, made.control.positions)
+                    self._patience.through(lambda: self._committer.apply(made))
+                self._trouble = None
+            except BaseException as error:
+                self._raised = error
                 raise
+        failpoint("epoch.done")
 
     # Keeping it running.
 
     def _watch(self) -> None:
-        failures = 0
-        epoch = self._committer.last.epoch
+        """Until the run is stopped, shut out, or fails for good."""
+        tries, epoch, again = 0, self._committer.last.epoch, False
         try:
-            while True:
+            while not self._stopping.is_set():
                 try:
-                    self._query.awaitTermination()
-                    return
-                except PySparkException as error:
+                    if again:
+                        self._start_query()
+                        again = False
+                    if self._query.awaitTermination(_LOOK):
+                        return
+                    self._check_fence()
+                except Exception as error:
                     if self._stopping.is_set():
                         return
-                    if self._failure is not None:
-                        return
                     if self._committer.last.epoch > epoch:
-                        failures, epoch = 0, self._committer.last.epoch
-                    if failures >= len(_PAUSES):
-                        self._failure = Unavailable(
-                            f"flow {self.name} failed {failures + 1} times in a row at epoch {epoch + 1}: {_cause(error)}"
-                        )
-                        return
-                    log.warning("flow %s failed, trying again in %s s: %s", self.name, _PAUSES[failures], _cause(error))
-                    log.debug("%s", error)
-                    if self._stopping.wait(_PAUSES[failures]):
-                        return
-                    failures += 1
-                    self._start_query()
+                        tries, epoch = 0, self._committer.last.epoch
+                    tries, again = self._after(error, tries), True
+        except Exception as error:
+            if not self._stopping.is_set():
+                self._failure = error
         finally:
             self._ended.set()
+
+    def _check_fence(self) -> None:
+        """An idle run, too, ends when a newer one has taken over."""
+        try:
+            self._store.check_fence(self.name, self._fence)
+        except Transient:
+            return  # the next epoch will wait for it
+        except RiverrunError:
+            self._query.stop()
+            raise
+
+    def _after(self, error: Exception, tries: int) -> int:
+        """Pause before the query is started again, or raise what the run fails with. What will pass is not counted."""
+        if failures.is_gone(error):
+            raise Unavailable(
+                f"flow {self.name}: Spark's JVM has ended", hint="Run the flow again; it goes on where it stopped"
+            ) from error
+        self._trouble = self._raised or error
+        self._patience.through(lambda: self._store.check_fence(self.name, self._fence))
+        final = failures.is_final(self._trouble)
+        if final is not None:
+            raise final
+        cause = failures.cause(self._trouble)
+        tries += not failures.may_pass(self._trouble)
+        if tries > len(_PAUSES):
+            raise Unavailable(
+                f"flow {self.name} failed {tries} times in a row at epoch {self._committer.last.epoch + 1}: {cause}"
+            )
+        pause = _PAUSES[tries - 1] if tries else _LOOK
+        log.warning("flow %s failed, trying again in %s s: %s", self.name, pause, cause)
+        log.debug("%s", self._trouble)
+        self._stopping.wait(pause)
+        return tries
 
 
 def _said(declared: InputTopic) -> dict[str, Any]:
     options = {"key": declared.key, "time": declared.time, "producers": declared.producers}
     return {name: value for name, value in options.items() if value}
-
-
-def check_declared(declared: InputTopic, spec: TopicSpec) -> None:
-    """`Conflict` when a flow says something else about a topic than the topic itself. A topic may have more columns."""
-    assert isinstance(spec.schema, str)
-    there = {column.name: column.type for column in ddl.parse(spec.schema)}
-    for column in ddl.parse(declared.schema):
-        if column.name not in there:
-            hint = did_you_mean(column.name, there)
-            raise Conflict(f"{declared.place}: topic {spec.name} has no column {column.name!r}", hint=hint)
-        if there[column.name] != column.type:
-            raise Conflict(
-                f"{declared.place}: column {column.name!r} of topic {spec.name} is {there[column.name]}, not {column.type}"
-            )
-    if declared.key and tuple(declared.key) != tuple(spec.key):
-        raise Conflict(f"{declared.place}: the key of topic {spec.name} is {list(spec.key)}, not {list(declared.key)}")
-
-
-def _cause(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if "Error" in line or "Exception" in line]
-    return (told[-1] if told else lines[0] if lines else repr(error))[:500]

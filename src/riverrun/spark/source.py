@@ -9,22 +9,27 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from riverrun.failpoints import failpoint
 from riverrun.log.topic import Topic
 from riverrun.river import River
+from riverrun.runtime.checkpoint import check_same
 from riverrun.runtime.host import Control
 from riverrun.runtime.job import Job
+from riverrun.runtime.patience import Patience
 from riverrun.runtime.planner import Plan, Planner
 from riverrun.runtime.source import Range, control, ranges, read, source_shape
+from riverrun.views import Last
 from riverrun.views.places import open_store
 
 _PATIENCE = 0.5  # how long the planner waits for rows before it says "nothing new"; ended by new rows at once
+_TRIES = 5  # of asking the home store; the run waits for longer, and says so
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,9 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
         before, plan = Plan.from_json(start), Plan.from_json(end)
         if plan.epoch == before.epoch:
             return []
+        if plan.begin is not None:
+            before = replace(before, positions=plan.begin)
+        failpoint("plan.logged")
         slices = _balanced(ranges(before, plan), self._deployment.slices)
         told = msgspec.msgpack.encode(self._control(before, plan))
         return [Slice(part, told if i == 0 else None, plan.epoch) for i, part in enumerate(slices)]
@@ -103,9 +111,15 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
         return
 
     def _control(self, before: Plan, plan: Plan) -> Control:
-        with open_store(self._deployment.views) as store:
-            last = store.last(self._deployment.flow)
-        return control(before, plan, last, self._deployment.flow, self._deployment.state)
+        flow = self._deployment.flow
+        last = Patience(f"flow {flow}", tries=_TRIES).through(self._last)
+        if before.epoch and before.epoch == last.epoch:
+            check_same(before.positions, last, flow)
+        return control(before, plan, last, flow, self._deployment.state)
+
+    def _last(self) -> Last:
+        with open_store(self._deployment.views, create=False) as store:
+            return store.last(self._deployment.flow)
 
     def _open(self) -> tuple[Planner, dict[str, Topic]]:
         if self._opened is None:

@@ -1,0 +1,67 @@
+"""What went wrong, out of what Spark says about it."""
+
+from __future__ import annotations
+
+import re
+
+from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
+
+from riverrun import errors
+from riverrun.errors import DiskFull, RiverrunError, Transient, Unavailable
+
+_OURS = re.compile(r"^\s*(?:\S+: )?riverrun\.errors\.([A-Z]\w+): (.+)$", re.MULTILINE)
+_RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Iteration)\b.*$", re.MULTILINE)
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] (.+)")
+_STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
+# What Spark wraps around the error that matters.
+_AROUND = {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR"}
+_LONGEST = 500
+
+
+def understood(error: BaseException) -> RiverrunError | None:
+    """The error of Riverrun's own that was raised, here or in another process; None when it was something else."""
+    if isinstance(error, RiverrunError):
+        return error
+    text = str(error)
+    found = _OURS.findall(text)
+    if found:
+        name, message = found[-1]
+        kind = getattr(errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, RiverrunError):
+            return kind(message)
+    if "[Errno 28]" in text or "No space left on device" in text:
+        return DiskFull(cause(error), hint="Make room; the flow goes on by itself then")
+    return None
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether waiting is all that is needed."""
+    return isinstance(understood(error), Transient)
+
+
+def is_final(error: BaseException) -> RiverrunError | None:
+    """The error, when trying again cannot help."""
+    ours = understood(error)
+    return None if ours is None or isinstance(ours, Transient | Unavailable) else ours
+
+
+def is_gone(error: BaseException) -> bool:
+    """Whether the JVM does not answer any more."""
+    return isinstance(error, Py4JNetworkError | ConnectionError) and not isinstance(error, Py4JJavaError)
+
+
+def cause(error: BaseException) -> str:
+    """The error that matters, in one line."""
+    text = str(error)
+    if isinstance(error, RiverrunError):
+        return text
+    ours = _OURS.findall(text)
+    if ours:
+        return str(ours[-1][1])[:_LONGEST]
+    raised = _RAISED.findall(text) if "Traceback (most recent call last)" in text else []
+    if raised:
+        return str(raised[-1])[:_LONGEST]
+    told = [message for condition, message in _CONDITION.findall(text) if condition not in _AROUND]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = told[-1] if told else lines[0] if lines else repr(error)
+    return _STATE.sub("", line)[:_LONGEST]
