@@ -1,0 +1,186 @@
+"""Flows in processes of their own, which are killed, stopped and woken."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from oracles.shop import Row, check_ledger, expected, held, orders
+from programs.shop import ORDERS
+from riverrun.river import River
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "run_flow.py"
+PATIENCE = 150  # seconds: a JVM on a busy machine takes its time
+
+
+class Flowing:
+    """One run of the flow as a process. What it prints goes to files, so that nobody waits for a JVM to let go of it."""
+
+    def __init__(self, directory: Path, river: Path, *options: object, failpoints: str = "") -> None:
+        self._out, self._err = directory / "out", directory / "err"
+        directory.mkdir(parents=True)
+        with self._out.open("w") as out, self._err.open("w") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, str(PROGRAM), str(river), *map(str, options)],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                env={**os.environ, "RIVERRUN_FAILPOINTS": failpoints},
+            )
+        self._root = psutil.Process(self.process.pid)
+        self._family: set[psutil.Process] = set()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def errors(self) -> str:
+        return self._err.read_text()
+
+    @property
+    def lines(self) -> list[str]:
+        return self._out.read_text().splitlines()
+
+    def family(self) -> list[psutil.Process]:
+        """The JVM, the planner and the workers that are there, whether or not the driver still is."""
+        parents = [process for process in (self._root, *self._family) if process.is_running()]
+        for process in parents:
+            try:
+                self._family.update(process.children(recursive=True))
+            except psutil.NoSuchProcess:
+                continue
+        return [process for process in self._family if process.is_running()]
+
+    def until(self, done: Callable[[], object], what: str, timeout: float = PATIENCE) -> None:
+        """Wait for something; a program that ends meanwhile is a failure."""
+        deadline = time.monotonic() + timeout
+        while not done():
+            assert self.process.poll() is None, f"ended before {what}\n{self.lines}\n{self.errors}"
+            assert time.monotonic() < deadline, f"no {what}\n{self.lines}\n{self.errors}"
+            self.family()
+            time.sleep(0.05)
+
+    def says(self, start: str, timeout: float = PATIENCE) -> str:
+        """Wait until it prints a line that starts so; gives the line."""
+        self.until(lambda: any(line.startswith(start) for line in self.lines), repr(start), timeout)
+        return next(line for line in self.lines if line.startswith(start))
+
+    def ends(self, timeout: float = PATIENCE) -> int:
+        """Wait for the driver only; its JVM may live a little longer."""
+        deadline = time.monotonic() + timeout
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, f"still runs\n{self.lines}\n{self.errors}"
+            self.family()
+            time.sleep(0.02)
+        return self.process.returncode
+
+    def stopped(self) -> list[psutil.Process]:
+        """Who stopped itself at a failpoint."""
+        found = []
+        for process in [self._root, *self.family()]:
+            try:
+                if process.status() == psutil.STATUS_STOPPED:
+                    found.append(process)
+            except psutil.NoSuchProcess:
+                continue
+        return found
+
+    def kill(self) -> None:
+        """Kill the driver; its JVM will notice."""
+        self.family()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+
+    def kill_all(self) -> None:
+        for process in [self._root, *self.family()]:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        self.process.communicate()
+
+    def finish(self) -> None:
+        """Let a program that follows come to its end."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+
+class Shop:
+    """The river of one test, and all rows that were appended to it."""
+
+    def __init__(self, directory: Path, **topic: object) -> None:
+        self.directory = directory
+        self.path = directory / "river"
+        self.views: str | None = None  # elsewhere than in the river
+        self.rows: list[Row] = []
+        self._batches = 0
+        self._runs: list[Flowing] = []
+        with River(self.path) as river:
+            river.topic("orders", ORDERS, key="user", time="at", partitions=3, fsync="os", **topic)
+
+    def feed(self, batches: int = 1) -> None:
+        """Append the next rows, each batch by itself."""
+        with River(self.path) as river:
+            for _ in range(batches):
+                rows = orders(self._batches)
+                river.topic("orders").append(rows)
+                self.rows += rows
+                self._batches += 1
+
+    def start(self, *options: object, failpoints: str = "") -> Flowing:
+        place = self.directory / f"run-{len(self._runs)}"
+        elsewhere = ("--views", self.views) if self.views else ()
+        run = Flowing(place, self.path, *elsewhere, *options, failpoints=failpoints)
+        self._runs.append(run)
+        return run
+
+    def complete(self, *options: object) -> Flowing:
+        """A run that processes what is there, undisturbed."""
+        run = self.start(*options)
+        assert run.ends() == 0, run.errors
+        return run
+
+    def drain(self) -> None:
+        """Run to the end of the input; views, topics and ledger are those of a run that nobody disturbed."""
+        self.check(self.complete("--drain"))
+
+    def check(self, drained: Flowing) -> None:
+        check_ledger(json.loads(drained.says("drained").split(maxsplit=1)[1]), self.rows)
+        with River(self.path, views=self.views) as river:
+            found, wanted = held(river), expected(self.rows)
+            for name, value in wanted.items():
+                assert found[name] == value, name
+
+    def end(self) -> None:
+        for run in self._runs:
+            run.kill_all()
+
+
+@pytest.fixture
+def open_shop(tmp_path: Path) -> Iterator[Callable[..., Shop]]:
+    """open_shop(retention=…) makes a river with an empty topic of orders; what still runs at the end is killed."""
+    opened: list[Shop] = []
+
+    def make(**topic: object) -> Shop:
+        shop = Shop(tmp_path / f"shop-{len(opened)}", **topic)
+        opened.append(shop)
+        return shop
+
+    yield make
+    for shop in opened:
+        shop.end()
+
+
+@pytest.fixture
+def a_shop(open_shop: Callable[..., Shop]) -> Shop:
+    return open_shop()

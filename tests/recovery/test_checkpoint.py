@@ -1,0 +1,118 @@
+"""A checkpoint that is damaged, gone, older, or somebody else's: a named error before anything starts, never a silent
+start from zero."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+
+from programs.shop import ORDERS, shop
+from riverrun.errors import Conflict, Corrupt, RiverrunError
+from riverrun.river import River
+
+pytestmark = [pytest.mark.spark, pytest.mark.recovery, pytest.mark.timeout(1800)]
+
+
+def newest(river: Path, kind: str) -> Path:
+    return max((river / "flows/shop/checkpoint" / kind).glob("[0-9]*"), key=lambda path: int(path.name))
+
+
+def no_checkpoint(river: Path) -> None:
+    shutil.rmtree(river / "flows/shop/checkpoint")
+
+
+def no_home(river: Path) -> None:
+    shutil.rmtree(river / "flows/shop")
+
+
+def no_store(river: Path) -> None:
+    for path in river.glob("views.db*"):
+        path.unlink()
+
+
+def garbled(river: Path) -> None:
+    newest(river, "offsets").write_text("v1\n{}\n{\n")
+
+
+def cut_off(river: Path) -> None:
+    os.truncate(newest(river, "offsets"), 0)
+
+
+def no_commit(river: Path) -> None:
+    newest(river, "commits").write_text("v1\n")
+
+
+def no_memory(river: Path) -> None:
+    shutil.rmtree(river / "flows/shop/planner")
+
+
+def no_metadata(river: Path) -> None:
+    (river / "flows/shop/checkpoint/metadata").unlink()
+
+
+def older(river: Path) -> None:
+    for _ in range(2):
+        newest(river, "offsets").unlink()
+        newest(river, "commits").unlink()
+
+
+def other_positions(river: Path) -> None:
+    path = newest(river, "offsets")
+    lines = path.read_text().splitlines()
+    path.write_text(
+        "\n".join([*lines[:2], lines[2].replace('"positions": {"orders": {"0": ', '"positions": {"orders": {"0": 9')])
+    )
+
+
+DAMAGE: list[tuple] = [
+    (no_checkpoint, Conflict, "its views are at epoch 4, but its checkpoint .* is gone"),
+    (no_home, Conflict, "its views are at epoch 4, but its checkpoint .* is gone"),
+    (no_store, Conflict, "is at epoch 4, its views are at epoch 0"),
+    (garbled, Corrupt, "its checkpoint is damaged: .*offsets/3: it cannot be read"),
+    (cut_off, Corrupt, "its checkpoint is damaged: .*offsets/3: it cannot be read"),
+    (no_commit, Corrupt, "its checkpoint is damaged: .*commits/3: it cannot be read"),
+    (no_memory, Corrupt, "its checkpoint is damaged: .*planner/.*: it is missing"),
+    (no_metadata, Corrupt, "its checkpoint is damaged: .*metadata: it is missing"),
+    (older, Conflict, "is at epoch 2, its views are at epoch 4"),
+    (other_positions, Conflict, "epoch 4 of its checkpoint ends at orders@0:9"),
+]
+
+
+def test_damage(open_shop, tmp_path):
+    good = open_shop()
+    good.feed(4)
+    good.complete("--max-rows", 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from riverrun.spark.query import Run
+
+    def refused(kind: type[RiverrunError], message: str, path: Path, **places: str) -> None:
+        with River(path, **places) as river, pytest.raises(kind, match=message) as found:
+            Run(river, shop())
+        assert found.value.hint, message
+
+    for number, (damage, kind, message) in enumerate(DAMAGE):
+        copy = tmp_path / f"copy-{number}"
+        shutil.copytree(good.path, copy)
+        damage(copy)
+        refused(kind, message, copy)
+
+    # another river's, and one that two flows write to
+    other = tmp_path / "other"
+    with River(other) as river:
+        river.topic("orders", ORDERS, key="user", time="at", partitions=3)
+    refused(Conflict, "is at epoch 4, its views are at epoch 0", other, checkpoints=str(good.path / "flows"))
+
+    # views and checkpoint both removed: the topics they were written with are still there
+    emptied = tmp_path / "emptied"
+    shutil.copytree(good.path, emptied)
+    no_store(emptied)
+    no_home(emptied)
+    good.path = emptied
+    run = good.start()
+    assert run.ends() == 1
+    assert "Conflict: topic large-orders was written by flow shop before its views were removed" in run.errors

@@ -1,0 +1,121 @@
+"""A flow killed anywhere, and started again: views and topics are those of a run that nobody disturbed."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+IN_THE_DRIVER = [
+    "commit.begin",
+    "append.written",  # of the first append: the new run's fence
+    "append.written:4",  # of the epoch's own
+    "commit.topics",
+    "commit.aside",
+    "views.netted",
+    "views.begun",
+    "views.changed:1",
+    "views.changed:3",
+    "views.applied",
+    "views.committed",
+    "commit.store",
+    "epoch.done",
+]
+ELSEWHERE = ["plan.begin", "plan.done", "plan.logged", "host.stepped", "host.committed"]
+
+
+def test_killed_when_the_topic_has_the_epoch_and_the_views_do_not(a_shop):
+    a_shop.feed()
+    killed = a_shop.start(failpoints="commit.topics=kill")
+    assert killed.ends() == -signal.SIGKILL
+    a_shop.drain()
+
+
+@pytest.mark.recovery
+@pytest.mark.timeout(3600)
+def test_killed_at_every_step(a_shop):
+    """One river, one kill at each step. A planner or worker stops at its step; its driver is killed, and then it goes on:
+    nothing that outlives a driver may do harm."""
+    a_shop.feed()
+    a_shop.complete()
+    for place in [*IN_THE_DRIVER, *ELSEWHERE]:
+        a_shop.feed()
+        if place in ELSEWHERE:
+            run = a_shop.start(failpoints=f"{place}=stop")
+            run.until(run.stopped, place)
+            stopped = run.stopped()
+            run.kill()
+            for process in stopped:
+                process.resume()
+        else:
+            run = a_shop.start(failpoints=f"{place}=kill")
+            assert run.ends() == -signal.SIGKILL, f"{place}: {run.errors}"
+    a_shop.drain()
+
+
+@pytest.mark.recovery
+@pytest.mark.timeout(1800)
+def test_killed_while_the_end_of_the_input_takes_effect(a_shop):
+    a_shop.feed()
+    a_shop.complete()
+    for place in ("plan.done", "commit.topics", "commit.store"):
+        run = a_shop.start("--drain", failpoints=f"{place}={'stop' if place in ELSEWHERE else 'kill'}")
+        if place in ELSEWHERE:
+            run.until(run.stopped, place)
+            run.kill()
+        else:
+            assert run.ends() == -signal.SIGKILL, run.errors
+    a_shop.drain()  # once more, though it was drained: there is nothing new to take in
+    a_shop.feed()
+    refused = a_shop.start()
+    assert refused.ends() == 1
+    assert "Conflict: flow shop was drained" in refused.errors
+
+
+@pytest.mark.recovery
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_at_random_times(a_shop, seed):
+    rng = random.Random(seed)
+    a_shop.feed()
+    a_shop.complete()
+    for _ in range(6):
+        a_shop.feed(3)
+        run = a_shop.start("--max-rows", 20)
+        if rng.random() < 0.8:
+            run.says("started")
+        time.sleep(rng.uniform(0, 6))
+        run.kill()
+    a_shop.drain()
+
+
+@pytest.mark.recovery
+@pytest.mark.timeout(1800)
+def test_workers_and_planner_killed_under_a_run(a_shop):
+    """Each new process of theirs dies again after some steps; the run goes on by itself."""
+    a_shop.feed()
+    a_shop.complete()
+    a_shop.feed(8)
+    run = a_shop.start(
+        "--drain", "--max-rows", 20, failpoints="host.stepped:8=kill,host.committed:17=kill,plan.logged:4=kill"
+    )
+    assert run.ends(600) == 0, run.errors
+    assert "trying again" in run.errors
+    a_shop.check(run)
+
+
+@pytest.mark.recovery
+@pytest.mark.timeout(1800)
+def test_killed_jvm(a_shop):
+    a_shop.feed()
+    run = a_shop.start("--follow")
+    run.says("epoch 1")
+    next(process for process in run.family() if process.name() == "java").kill()
+    assert run.ends(60) == 1
+    assert run.errors.strip().splitlines()[-1].startswith("Unavailable: flow shop: Spark's JVM has ended")
+    a_shop.feed()
+    a_shop.drain()
