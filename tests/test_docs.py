@@ -16,7 +16,7 @@ from riverrun.settings import Settings
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
-EXECUTED = [ROOT / "README.md", ROOT / "docs" / "log.md"]
+EXECUTED = [ROOT / "README.md", ROOT / "docs" / "log.md", ROOT / "docs" / "flows.md"]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -27,6 +27,7 @@ def blocks(page: Path, language: str) -> list[str]:
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of a page together, as a reader would who types one after the other."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RIVERRUN_RIVER", raising=False)
     code = blocks(page, "python")
     assert code
     exec(compile("\n".join(code), page.name, "exec"), {"__name__": "__main__"})
