@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
-from riverrun.errors import RiverrunError
+from riverrun.errors import RiverrunError, Unavailable
+from riverrun.failpoints import failpoint
+from riverrun.log.board import Board, Ends
+from riverrun.log.lock import try_lock
+from riverrun.log.segment import list_segments, segment_path
 
 _IOV_MAX = 1000
+_PATIENCE = 0.25
+_PAUSE = 0.00005
 
 
 def write_all(fd: int, buffers: list[Any], at: int) -> None:
@@ -37,6 +45,73 @@ def sync_file(path: str, sync: Any) -> None:
         sync(fd)
     finally:
         os.close(fd)
+
+
+class GroupCommit:
+    """Makes appends durable: one process of the machine syncs for all that wait."""
+
+    def __init__(self, directory: str, board: Board, publish: Callable[[Ends], None]) -> None:
+        self._directory = directory
+        self._topic = os.path.basename(directory)
+        self._board = board
+        self._publish = publish
+        self._threads = threading.Lock()
+        self._fd = os.open(f"{directory}/sync", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def sync(self, target: int) -> None:
+        """Return when commit `target` is on disk."""
+        impatient = time.monotonic() + _PATIENCE
+        while self._board.durable().commit < target:
+            refuse_failed(self._board, self._topic)
+            if not self._threads.acquire(blocking=False):
+                time.sleep(_PAUSE)
+                continue
+            try:
+                # The lock only spares needless syncs. Its holder may have been stopped: then everybody syncs alone.
+                if try_lock(self._fd):
+                    try:
+                        self._sync_written()
+                    finally:
+                        fcntl.flock(self._fd, fcntl.LOCK_UN)
+                elif time.monotonic() > impatient:
+                    self._sync_written()
+                else:
+                    time.sleep(_PAUSE)
+            finally:
+                self._threads.release()
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _sync_written(self) -> None:
+        durable, written = self._board.durable(), self._board.written()
+        if durable.commit >= written.commit:
+            return
+        try:
+            failpoint("sync.begin")
+            rolled = written.segment != durable.segment
+            for first_commit in list_segments(self._directory) if rolled else [written.segment]:
+                if durable.segment <= first_commit <= written.segment:
+                    sync_file(segment_path(self._directory, first_commit), os.fdatasync)
+            if rolled:
+                sync_file(self._directory, os.fsync)
+            failpoint("sync.done")
+        except OSError as error:
+            self._board.mark_failed()
+            raise Unavailable(
+                f"topic {self._topic}: the disk refused to make an append durable ({error.strerror})",
+                hint=f"The topic accepts no writes. Check the disk, then run: riverrun topic repair {self._topic}",
+            ) from error
+        self._publish(written)
+
+
+def refuse_failed(board: Board, topic: str) -> None:
+    """After a failed fsync nothing is accepted until somebody has looked."""
+    if board.failed:
+        raise Unavailable(
+            f"topic {topic} accepts no writes: an fsync failed, so nobody knows what is on the disk",
+            hint=f"Check the disk, then run: riverrun topic repair {topic}",
+        )
 
 
 class IntervalSync:

@@ -7,7 +7,6 @@ exist: readers never look there, and whoever gets the lock after a holder died c
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import threading
 import time
@@ -20,16 +19,15 @@ from riverrun.errors import Closed, Corrupt, DiskFull, RiverrunError, Unavailabl
 from riverrun.failpoints import failpoint
 from riverrun.log import frame as frames
 from riverrun.log.board import Board, Ends
-from riverrun.log.durability import IntervalSync, sync_file, write_all
+from riverrun.log.durability import GroupCommit, IntervalSync, refuse_failed, write_all
 from riverrun.log.frame import FENCE, NO_PRODUCER, NO_SEQUENCE, Frame, Header, Stamp
-from riverrun.log.lock import Locked, try_lock
+from riverrun.log.lock import Locked
 from riverrun.log.producers import Claim, Producers
 from riverrun.log.recovery import recover, tail_is_good
 from riverrun.log.segment import Segment, Snapshot, list_segments, segment_path, snapshot_frame
 from riverrun.log.segments import Segments
 from riverrun.settings import Settings
 
-_SYNC_PATIENCE = 0.25
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -126,25 +124,7 @@ class Journal:
 
     def sync(self, commit: int | None = None) -> None:
         """Return when everything up to `commit` is on disk. One process syncs for all that wait."""
-        target = self.board.written().commit if commit is None else commit
-        impatient = time.monotonic() + _SYNC_PATIENCE
-        while self.board.durable().commit < target:
-            self._refuse_if_failed()
-            if self._sync_threads.acquire(blocking=False):
-                try:
-                    # The lock only spares needless syncs. Its holder may have been stopped: then everybody syncs alone.
-                    if try_lock(self._sync_fd):
-                        try:
-                            self._sync_written()
-                        finally:
-                            fcntl.flock(self._sync_fd, fcntl.LOCK_UN)
-                        continue
-                    if time.monotonic() > impatient:
-                        self._sync_written()
-                        continue
-                finally:
-                    self._sync_threads.release()
-            time.sleep(0.00005)
+        self._group.sync(self.board.written().commit if commit is None else commit)
 
     def wake(self) -> None:
         """Tell waiting readers; a store into the mapped board raises no event."""
@@ -194,24 +174,24 @@ class Journal:
         self._closed = False
         self._pid = os.getpid()
         self._threads = threading.Lock()
-        self._sync_threads = threading.Lock()
         self._fd = -1
         self._fd_segment = 0
         self._tracked: Producers | None = None
         self._tracked_at = (0, 0)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self._lock_fd = os.open(f"{self.directory}/lock", flags, 0o644)
-        self._sync_fd = os.open(f"{self.directory}/sync", flags, 0o644)
         self._wake_fd = os.open(f"{self.directory}/wake", flags, 0o644)
         self._syncer = IntervalSync(self.sync, self.fsync) if isinstance(self.fsync, int) else None
         self.board = Board(f"{self.directory}/state", self._partitions)
+        self._group = GroupCommit(self.directory, self.board, self._publish_durable)
 
     def _close_files(self) -> None:
         self._closed = True
-        for fd in (self._lock_fd, self._sync_fd, self._wake_fd, self._fd):
+        for fd in (self._lock_fd, self._wake_fd, self._fd):
             if fd >= 0:
                 os.close(fd)
         self._fd = -1
+        self._group.close()
         self.board.close()
         self.segments.close()
 
@@ -251,7 +231,7 @@ class Journal:
             board.holder = os.getpid()
             failpoint("append.locked")
             try:
-                self._refuse_if_failed()
+                refuse_failed(self.board, self.topic)
                 yield board.written()
             except BaseException as error:
                 self._cut_back()  # if this fails too, the holder stays marked and the next one cuts
@@ -264,13 +244,6 @@ class Journal:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed(f"topic {self.topic} is closed")
-
-    def _refuse_if_failed(self) -> None:
-        if self.board.failed:
-            raise Unavailable(
-                f"topic {self.topic} accepts no writes: an fsync failed, so nobody knows what is on the disk",
-                hint=f"Check the disk, then run: riverrun topic repair {self.topic}",
-            )
 
     def _cut_back(self) -> None:
         """Remove whatever lies beyond the published end."""
@@ -371,25 +344,7 @@ class Journal:
 
     # -- durability
 
-    def _sync_written(self) -> None:
-        durable, written = self.board.durable(), self.board.written()
-        if durable.commit >= written.commit:
-            return
-        try:
-            failpoint("sync.begin")
-            rolled = written.segment != durable.segment
-            for first_commit in list_segments(self.directory) if rolled else [written.segment]:
-                if durable.segment <= first_commit <= written.segment:
-                    sync_file(segment_path(self.directory, first_commit), os.fdatasync)
-            if rolled:
-                sync_file(self.directory, os.fsync)
-            failpoint("sync.done")
-        except OSError as error:
-            self.board.mark_failed()
-            raise Unavailable(
-                f"topic {self.topic}: the disk refused to make an append durable ({error.strerror})",
-                hint=f"The topic accepts no writes. Check the disk, then run: riverrun topic repair {self.topic}",
-            ) from error
+    def _publish_durable(self, written: Ends) -> None:
         with self._section():
             if self.board.durable().commit < written.commit:
                 self.board.publish_durable(written)
