@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun import failpoints
-from riverrun.durations import to_micros
+from riverrun.durations import micros, to_micros
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.flow.nodes import Source
@@ -27,7 +27,7 @@ from riverrun.log.memory import MemoryLog
 from riverrun.log.spec import TopicSpec
 from riverrun.runtime import source
 from riverrun.runtime.blob import PACKED
-from riverrun.runtime.commit import COUNTS, Committer, Outputs, aside_specs, topic_spec, view_spec
+from riverrun.runtime.commit import COUNTS, Committer, aside_specs, take_apart, topic_spec, view_spec
 from riverrun.runtime.host import run_stage
 from riverrun.runtime.job import Job, compile_flow
 from riverrun.runtime.planner import Plan, Planner
@@ -81,6 +81,7 @@ class LocalRun:
         self._partitions = partitions
         self._projection = Projection()
         self._plans: list[str] = []  # as Spark keeps them, before an epoch is computed
+        self._computed = EpochSeen(0, {}, [], False)
         self._seen: list[EpochSeen] = []
         self._crash: str | None = None
         self._opened = ExitStack()
@@ -90,20 +91,23 @@ class LocalRun:
         home = tempfile.TemporaryDirectory(prefix="riverrun-testing-", dir=memory, ignore_cleanup_errors=True)
         self._home = self._opened.enter_context(home)
         self._opened.callback(self._log.close)
-        self._start()
+        self._opened.callback(failpoints.arm, "")
+        try:
+            self._start()
+        except BaseException:
+            self._opened.close()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        failpoints.arm("")
-        self._store.close()
         self._opened.close()
 
     def _start(self) -> None:
         """What a run does when it starts, from nothing or from what an earlier one left."""
         flow = self._flow
-        self._store = SqliteStore(f"{self._home}/views.db")
+        self._store = self._opened.enter_context(SqliteStore(f"{self._home}/views.db"))
         self._job = compile_flow(flow, self._shards, self._projection.analyse)
         fence = self._store.take_fence(flow.name)
         for end in flow.views.values():
@@ -122,7 +126,8 @@ class LocalRun:
     def take(self, step: Step) -> None:
         """One step of a script."""
         match step:
-            case Append(topic, rows):
+            case Append(topic, rows, after):
+                self._clock.pass_by(micros(after))
                 self._append(topic, rows)
             case Process():
                 self._process()
@@ -187,6 +192,8 @@ class LocalRun:
             except failpoints.Crashed:
                 self._crash = None
                 self._restart()
+            if len(self._seen) < self._computed.number <= self._committer.last.epoch:
+                self._seen.append(self._computed)
 
     def _restart(self) -> None:
         failpoints.arm("")
@@ -202,11 +209,11 @@ class LocalRun:
             shape = Shape(job, {operator.id: operator.output for operator in operators}, are_sources=False)
             made = _hosted(job, stage, shape, packed)
             packed = list(self._projection.packed(job, [operator.id for operator in operators], made))
-        self._note(plan, self._committer.commit(pa.Table.from_batches(packed, schema=PACKED)))
-
-    def _note(self, plan: Plan, made: Outputs) -> None:
-        ledger = [{"node": node, "input": name, **{k: n[k] for k in COUNTS}} for (node, name), n in made.counts.items()]
-        self._seen.append(EpochSeen(plan.epoch, watermarks(plan, self._flow), ledger, plan.final))
+        made = pa.Table.from_batches(packed, schema=PACKED)
+        counts = take_apart(made).counts
+        ledger = [{"node": node, "input": name, **{k: n[k] for k in COUNTS}} for (node, name), n in counts.items()]
+        self._computed = EpochSeen(plan.epoch, watermarks(plan, self._flow), ledger, plan.final)
+        self._committer.commit(made)
 
 
 def _hosted(job: Job, stage: int, shape: Shape, packed: list[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:

@@ -17,11 +17,12 @@ from riverrun.errors import Invalid
 
 @dataclass(frozen=True)
 class Append:
-    """Rows that are in the log now and processed later, with the next step that processes. Of a topic with a key, a row
-    with `"_deleted": True` is a tombstone."""
+    """Rows that come into the log and are processed with the next step that processes: a backlog. `after` is how much
+    time passes before. Of a topic with a key, a row with `"_deleted": True` is a tombstone."""
 
     topic: str
     rows: Any
+    after: Duration = 0
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from riverrun.durations import micros
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.log.spec import TopicSpec
@@ -66,7 +67,8 @@ def _again(run: Any, river: River, flow: Flow, crash: Crash, max_rows: int) -> A
 
 def _take(run: Any, river: River, step: Step) -> None:
     match step:
-        case Append(topic, rows):
+        case Append(topic, rows, after):
+            time.sleep(micros(after) / 1e6)
             river.topic(topic).append(appendable(rows))
             return
         case Delete(topic, key):

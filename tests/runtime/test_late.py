@@ -1,0 +1,100 @@
+"""Late rows: dropped, put aside or corrected, and always counted."""
+
+from __future__ import annotations
+
+from builtins import sum as sum_of
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracles.orders import ORDERS, SCHEMA, START, at, order
+from riverrun.flow import Flow
+from riverrun.flow.aggregates import count, sum
+from riverrun.flow.windows import Late, WindowKind, correct, drop, hopping, session, side, sliding, tumbling
+from riverrun.testing import Append, Crash, Process, run_flow
+
+LATENESS, SIZE, HORIZON = 5, 10, 15
+EPOCHS = st.lists(ORDERS.filter(bool), min_size=1, max_size=5)
+POLICIES = {"drop": drop(), "side": side("late"), "correct": correct(HORIZON)}
+
+
+def windowed(window: WindowKind, late: Late) -> Flow:
+    flow = Flow("shop")
+    stream = flow.stream("orders", SCHEMA, time="at", lateness=LATENESS).where("n is not null")
+    flow.view("windows", stream.window(window, by="item", late=late).agg(rows=count(), total=sum("n")))
+    return flow
+
+
+def tumbled(epochs: list[list[Any]], horizon: int) -> tuple[dict[Any, tuple[int, int]], list[Any]]:
+    """Windows as (rows, total), and the rows that came too late, under the watermark of a single partition."""
+    windows: dict[Any, list[int]] = {}
+    late = []
+    watermark = START - timedelta(days=1)
+    for rows in epochs:
+        for row in rows:
+            start = START + timedelta(seconds=(row["at"] - START).total_seconds() // SIZE * SIZE)
+            if row["n"] is None:
+                continue
+            if start + timedelta(seconds=SIZE + horizon) <= watermark:
+                late.append((row, watermark))
+            else:
+                windows.setdefault((row["item"], start), []).append(row["n"])
+        # Every row moves the watermark, also those that no window gets to see.
+        watermark = max([watermark, *(row["at"] - timedelta(seconds=LATENESS) for row in rows)])
+    return {key: (len(ns), sum_of(ns)) for key, ns in windows.items()}, late
+
+
+@given(EPOCHS, st.sampled_from(sorted(POLICIES)), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_what_is_late_and_where_it_goes(epochs: list[list[Any]], policy: str, crashes: bool) -> None:
+    flow = windowed(tumbling(SIZE), POLICIES[policy])
+    script = [step for rows in epochs for step in ([{"orders": rows}, Crash()] if crashes else [{"orders": rows}])]
+    found = run_flow(flow, script)
+    windows, late = tumbled(epochs, HORIZON if policy == "correct" else 0)
+    shown = {(row["item"], row["window_start"]): (row["rows"], row["total"]) for row in found.views["windows"]}
+    assert shown == windows
+    ledger = found.ledger_of("window")
+    assert ledger["read"] == ledger["accepted"] + len(late)
+    assert ledger["late_aside" if policy == "side" else "late_dropped"] == len(late)
+    if policy == "side":
+        put_aside = sorted(found.topics["late"], key=repr)
+        assert put_aside == sorted(({**row, "_watermark": watermark} for row, watermark in late), key=repr)
+
+
+@given(EPOCHS, st.sampled_from([hopping(SIZE, 4), sliding(SIZE), session(SIZE)]))
+@settings(max_examples=15, deadline=None)
+def test_other_windows_put_aside_what_they_do_not_count(epochs: list[list[Any]], window: WindowKind) -> None:
+    found = run_flow(windowed(window, side("late")), [{"orders": rows} for rows in epochs])
+    dropped = run_flow(windowed(window, drop()), [{"orders": rows} for rows in epochs])
+    assert found.views["windows"] == dropped.views["windows"]
+    given_ = [row for rows in epochs for row in rows if row["n"] is not None]
+    ledger = found.ledger_of("window")
+    assert ledger["read"] == len(given_)
+    assert ledger["late_aside"] == len(found.topics["late"]) == dropped.ledger_of("window")["late_dropped"]
+    for row in found.topics["late"]:
+        row.pop("_watermark")
+        given_.remove(row)
+
+
+def test_late_rows_of_two_windows_share_a_topic() -> None:
+    flow = Flow("shop")
+    stream = flow.stream("orders", SCHEMA, time="at")
+    flow.view("short", stream.window(tumbling(10), late=side("late")).agg(rows=count()))
+    flow.view("long", stream.window(tumbling(30), late=side("late")).agg(total=sum("n")))
+    found = run_flow(flow, [{"orders": [order("ada", 40)]}, {"orders": [order("bob", 22, 7), order("eve", 31)]}])
+    assert [(row["user"], row["_watermark"]) for row in found.topics["late"]] == [
+        ("bob", at(40)),
+        ("eve", at(40)),
+        ("bob", at(40)),
+    ]
+    assert found.topics["late"].polars["_time"].to_list() == [at(22), at(31), at(22)]
+
+
+def test_a_corrected_window_is_issued_again() -> None:
+    flow = windowed(tumbling(SIZE), correct(HORIZON))
+    script = [{"orders": [order("ada", 1)]}, {"orders": [order("ada", 16)]}, {"orders": [order("bob", 2, 5)]}]
+    found = run_flow(flow, [*script, Append("orders", [order("eve", 60)]), Process()], drain=False)
+    ops = [[(change.op, change.after["total"]) for change in epoch] for epoch in found.changes["windows"]]
+    assert ops == [[], [("insert", 1)], [("update", 6)], [("insert", 1)]]

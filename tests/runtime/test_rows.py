@@ -1,0 +1,98 @@
+"""Nodes that look at one row: conditions, expressions and unions, on their way to views, groups and topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracles.orders import ORDERS, SCHEMA, order
+from riverrun.errors import Invalid
+from riverrun.flow import Flow
+from riverrun.flow.aggregates import count, sum
+from riverrun.flow.stream import Stream
+from riverrun.testing import assert_same_as_batch, run_flow
+
+SEEDS = st.integers(0, 99)
+
+
+def orders(flow: Flow, topic: str = "orders") -> Stream:
+    return flow.stream(topic, SCHEMA, time="at", key="user", lateness="8 seconds")
+
+
+@given(ORDERS, ORDERS, SEEDS)
+@settings(max_examples=15, deadline=None)
+def test_a_view_of_a_stream_keeps_every_row(rows: list[Any], others: list[Any], seed: int) -> None:
+    flow = Flow("shop")
+    dear = orders(flow).where("amount > 0").with_columns(double="amount * 2", n="coalesce(n, 0)").drop("item")
+    more = orders(flow, "more").select("user", "n + 1 as n", "amount", "at", "cast(n as double) as double")
+    flow.view("dear", dear)
+    flow.view("both", dear.union(more))
+    flow.view("twice", dear.union(dear.where("n > 0")).union(dear))
+    made = 'select user, amount, coalesce(n, 0) as n, "at", amount * 2 as double from orders where amount > 0'
+    both = f'{made} union all by name select user, n + 1 as n, amount, "at", n::double as double from more'
+    twice = f"{made} union all {made} and n > 0 union all {made}"
+    inputs = {"orders": rows, "more": others}
+    assert_same_as_batch(flow, inputs, {"dear": made, "both": both, "twice": twice}, seed=seed, times=3, partitions=2)
+
+
+@given(ORDERS, ORDERS, SEEDS)
+@settings(max_examples=15, deadline=None)
+def test_groups_of_unions(rows: list[Any], others: list[Any], seed: int) -> None:
+    flow = Flow("shop")
+    one, two = orders(flow), orders(flow, "more")
+    grouped = one.union(two.where("amount > 0")).group("item").agg(rows=count(), total=sum("n"), paid=sum("amount * n"))
+    flow.view("items", grouped)
+    flow.view("all", one.union(one).group().agg(rows=count(), total=sum("n")))
+    items = """
+        select item, count(*) as rows, sum(n) as total, sum(amount * n) as paid
+        from (select * from orders union all select * from more where amount > 0) group by item
+    """
+    all_ = "select count(*) as rows, sum(n) as total from (from orders union all from orders) having count(*) > 0"
+    inputs = {"orders": rows, "more": others}
+    assert_same_as_batch(flow, inputs, {"items": items, "all": all_}, seed=seed, times=3, partitions=2)
+
+
+def test_a_row_knows_where_it_stands_in_the_log() -> None:
+    flow = Flow("shop")
+    flow.view("places", orders(flow).select("user", "_partition as p", "_offset as o", "_key as k", "_time as t"))
+    found = run_flow(
+        flow, [{"orders": [order("ada", 1), order("bob", 2)]}, {"orders": [order("ada", 3)]}], partitions=4
+    )
+    places = [(row["user"], row["p"], row["o"], row["k"]) for row in found.views["places"]]
+    parts = {user: p for user, p, _, _ in places}
+    assert sorted(places) == [
+        ("ada", parts["ada"], 0, "ada"),
+        ("ada", parts["ada"], 1, "ada"),
+        ("bob", parts["bob"], 0, "bob"),
+    ]
+    assert all(0 <= p < 4 for p in parts.values())
+
+
+def test_a_view_with_a_key_has_the_newest_row_in_log_order() -> None:
+    flow = Flow("shop")
+    flow.view("users", orders(flow).select("user", "n"), key="user")
+    found = run_flow(flow, [{"orders": [order("ada", 9, 1), order("bob", 1, 2)]}, {"orders": [order("ada", 3, 3)]}])
+    assert found.views["users"] == [{"user": "ada", "n": 3}, {"user": "bob", "n": 2}]
+    assert [[change.op for change in epoch] for epoch in found.changes["users"]] == [
+        ["insert", "insert"],
+        ["update"],
+        [],
+    ]
+
+
+def test_what_duckdb_cannot_say_is_refused() -> None:
+    flow = Flow("shop")
+    flow.view("dear", orders(flow).where("xxhash64(user) % 2 = 0"))
+    with pytest.raises(Invalid, match=r"(?i)xxhash64.* is not known to mean the same without Spark"):
+        run_flow(flow, {"orders": [order("ada", 1)]})
+
+
+def test_an_expression_that_fails_fails_the_run() -> None:
+    flow = Flow("shop")
+    flow.view("dear", orders(flow).select("user", "amount / n as each"))
+    assert run_flow(flow, {"orders": [order("ada", 1, 2, amount=3.0)]}).views["dear"] == [{"user": "ada", "each": 1.5}]
+    with pytest.raises(Invalid, match="division by zero"):
+        run_flow(flow, {"orders": [order("ada", 1, 0)]})

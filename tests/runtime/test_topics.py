@@ -1,0 +1,107 @@
+"""Derived topics: of streams every row once, of tables one row or tombstone per changed key; read again by other flows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracles.orders import ORDERS, SCHEMA, at, order
+from riverrun.flow import Flow
+from riverrun.flow.aggregates import count, max, sum
+from riverrun.flow.stream import Stream
+from riverrun.flow.windows import correct, session, tumbling
+from riverrun.testing import Crash, assert_same_batching, run_flow
+
+EPOCHS = st.lists(ORDERS, min_size=1, max_size=4)
+POINTS = st.sampled_from([None, "commit.begin", "commit.topics", "views.applied", "commit.store"])
+
+
+def orders(flow: Flow) -> Stream:
+    return flow.stream("orders", SCHEMA, time="at", key="user", lateness="8 seconds")
+
+
+def script(epochs: list[list[Any]], point: str | None) -> list[Any]:
+    """Epochs, a crash in each."""
+    steps: list[Any] = []
+    for rows in epochs:
+        steps += [*([Crash(at=point)] if point and rows else []), {"orders": rows}]
+    return steps
+
+
+@given(EPOCHS, POINTS)
+@settings(max_examples=15, deadline=None)
+def test_a_derived_stream_has_every_row_once(epochs: list[list[Any]], point: str | None) -> None:
+    flow = Flow("shop")
+    flow.topic("dear", orders(flow).where("amount > 0").select("user", "n", "at"), key="user")
+    found = run_flow(flow, script(epochs, point), partitions=2)
+    dear = [
+        {name: row[name] for name in ("user", "n", "at")} for rows in epochs for row in rows if (row["amount"] or 0) > 0
+    ]
+    assert sorted(found.topics["dear"], key=repr) == sorted(dear, key=repr)
+    times = [row["at"] for row in found.topics["dear"]]
+    assert found.topics["dear"].polars["_time"].to_list() == times
+
+
+@given(EPOCHS, POINTS, st.sampled_from(["update", "correct", "session"]))
+@settings(max_examples=20, deadline=None)
+def test_a_derived_table_read_again_is_the_table(epochs: list[list[Any]], point: str | None, how: str) -> None:
+    flow = Flow("shop")
+    stream = orders(flow)
+    options: dict[str, Any] = {"late": correct("1 minute")} if how == "correct" else {"emit": "update"}
+    window = session("5 seconds") if how == "session" else tumbling("10 seconds")
+    windows = stream.window(window, by="user", **options).agg(rows=count(), total=sum("n"))
+    users = stream.group("user").agg(rows=count(), most=max("amount"))
+    flow.view("windows", windows)
+    flow.topic("windows", windows, key=["user", "window_start", "window_end"])
+    flow.view("busy", users.where("rows = 2"))
+    flow.topic("busy", users.where("rows = 2"), key="user")
+    found = run_flow(flow, script(epochs, point), partitions=2)
+
+    again = Flow("again")
+    columns = "user string, window_start timestamp, window_end timestamp, rows bigint, total bigint"
+    again.view("windows", again.table("windows", columns, key=["user", "window_start", "window_end"]))
+    again.view("busy", again.table("busy", "user string, rows bigint, most double", key="user"))
+    read = run_flow(again, {name: found.topics[name] for name in ("windows", "busy")}, partitions=2)
+    assert read.views["windows"] == found.views["windows"]
+    assert read.views["busy"] == found.views["busy"]
+
+
+def test_a_table_writes_one_row_or_tombstone_per_changed_key() -> None:
+    flow = Flow("shop")
+    few = orders(flow).group("user").agg(rows=count()).where("rows < 3")
+    flow.topic("few", few, key="user")
+    steps = [
+        {"orders": [order("ada", 1)]},
+        {"orders": [order("ada", 2), order("bob", 3)]},
+        {"orders": [order("ada", 4)]},
+    ]
+    found = run_flow(flow, steps)
+    gone = {"user": "ada", "rows": None, "_deleted": True}
+    assert found.topics["few"] == [
+        {"user": "ada", "rows": 1},
+        {"user": "ada", "rows": 2},
+        {"user": "bob", "rows": 1},
+        gone,
+    ]
+
+
+def test_the_time_of_a_derived_row_is_the_results() -> None:
+    flow = Flow("shop")
+    windows = orders(flow).window(tumbling("10 seconds"), by="user").agg(rows=count())
+    flow.topic("windows", windows, key=["user", "window_start", "window_end"])
+    flow.topic("users", orders(flow).group("user").agg(rows=count()), key="user")
+    found = run_flow(flow, {"orders": [order("ada", 3), order("ada", 12)]})
+    assert found.topics["windows"].polars["_time"].to_list() == [at(10), at(20)]
+    assert found.topics["users"].polars["_time"].to_list() == [at(12)]
+
+
+@given(ORDERS, st.integers(0, 99))
+@settings(max_examples=8, deadline=None)
+def test_topics_agree_for_all_batchings(rows: list[Any], seed: int) -> None:
+    flow = Flow("shop")
+    stream = orders(flow)
+    flow.topic("rows", stream.where("n > 0").union(stream.select("*")))
+    flow.topic("users", stream.group("user").agg(rows=count()), key="user")
+    assert_same_batching(flow, {"orders": rows}, seed=seed, times=3, shuffle=True, partitions=2)
