@@ -340,3 +340,11 @@ def test_forked_child_appends_beside_its_parent(open_topic):
         topic.append(row(n))
     assert os.waitpid(child, 0)[1] == 0
     assert sorted(numbers(topic)) == [0, *range(1, 50), *range(100, 150)]
+
+
+def test_recoveries_count_what_went_wrong_and_not_the_first_opening(open_topic, tmp_path, program):
+    topic = open_topic()
+    assert topic.describe()["recoveries"] == 0
+    program("append.py", tmp_path, 0, 2, "os", 65536, failpoints="append.written:1=kill").wait()
+    topic.append(row(1))
+    assert topic.describe()["recoveries"] == 1

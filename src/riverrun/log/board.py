@@ -65,6 +65,11 @@ class Board:
             raise NewerFormat(f"{path} was written by a newer Riverrun", hint="Upgrade Riverrun")
 
     @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever published on it."""
+        return self._words[0] != _MAGIC
+
+    @property
     def is_current(self) -> bool:
         """Whether it was published since this machine started."""
         words, boot = self._words, boot_id()

@@ -215,8 +215,11 @@ class Journal:
                     f"{segment_path(self.directory, self.board.written().segment)} is missing",
                     hint="The topic's newest rows were in it; restore it from a copy",
                 )
-            self.board.reset(recover(self.directory, self._partitions))
-            self.board.count_recovery()
+            found = recover(self.directory, self._partitions)
+            first = self.board.is_new and not found.commit
+            self.board.reset(found)
+            if not first:
+                self.board.count_recovery()
 
     # -- the append section
 
