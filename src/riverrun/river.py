@@ -18,6 +18,7 @@ from riverrun.errors import Closed, Corrupt, Invalid, NewerFormat, NotFound, Una
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.consumer import Consumer
 from riverrun.log.coordination import Coordination
+from riverrun.log.embedded import EmbeddedTopic
 from riverrun.log.groups import Groups
 from riverrun.log.spec import UNSET, TopicSpec
 from riverrun.log.topic import Start, Topic
@@ -59,7 +60,8 @@ class River:
         self.checkpoints = checkpoints or where.get("checkpoints") or f"{self.path}/flows"
         self.master = master or where.get("master")
         self._store: Store | None = None
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, EmbeddedTopic] = {}
+        self._replaced: list[EmbeddedTopic] = []  # handles from before a topic's schema grew; people may still use them
         self._runs: weakref.WeakSet[Run] = weakref.WeakSet()
         self._closed = False
         self._coordination = _open_directory(self.path)
@@ -88,7 +90,7 @@ class River:
             for run in list(self._runs):
                 run.stop()
             self._coordination.close()  # before topics, so that consumers and workers leave while they are there
-            for topic in self._topics.values():
+            for topic in (*self._replaced, *self._topics.values()):
                 topic.close()
             if self._store is not None:
                 self._store.close()
@@ -207,10 +209,11 @@ class River:
     def _open(self, spec: TopicSpec) -> Topic:
         self._check_open()
         opened = self._topics.get(spec.name)
-        if opened is not None:
+        if opened is not None and opened.is_open:
             spec.check_same(opened.spec)
             if not isinstance(spec.schema, str) or spec.schema == opened.spec.schema:
                 return opened
+            self._replaced.append(opened)
         topic = self._catalogue.open(spec)
         topic.opener = self._open
         self._topics[spec.name] = topic

@@ -16,7 +16,8 @@ _MAGIC = int.from_bytes(b"RRBOARD1", "little")
 _PREFIX = _MAGIC & ((1 << 56) - 1)
 
 # Words (8 bytes each) before the two notices.
-_BOOT, _HOLDER, _FAILED, _RECOVERIES, _PARTITIONS, _FIRST_NOTICE = 1, 3, 4, 5, 6, 8
+_BOOT, _HOLDER, _STATE, _RECOVERIES, _PARTITIONS, _FIRST_NOTICE = 1, 3, 4, 5, 6, 8
+_ACCEPTS, _SYNC_FAILED, _DROPPED = range(3)  # values of the word _STATE
 _FIXED = 6  # words of a slot before the offsets
 
 
@@ -99,7 +100,7 @@ class Board:
         words[_PARTITIONS] = self._partitions
         words[_BOOT], words[_BOOT + 1] = boot & ((1 << 64) - 1), boot >> 64
         words[0] = _MAGIC
-        words[_FAILED] = 0
+        words[_STATE] = _ACCEPTS
         words[_HOLDER] = 0
 
     @property
@@ -114,10 +115,15 @@ class Board:
     @property
     def failed(self) -> bool:
         """An fsync failed: nobody knows what is on the disk, so nothing more is accepted."""
-        return bool(self._words[_FAILED])
+        return self._words[_STATE] == _SYNC_FAILED
 
     def mark_failed(self) -> None:
-        self._words[_FAILED] = 1
+        self._words[_STATE] = _SYNC_FAILED
+
+    @property
+    def dropped(self) -> bool:
+        """The topic was dropped, perhaps by another process: whoever has its files open writes to nowhere."""
+        return self._words[_STATE] == _DROPPED
 
     @property
     def recoveries(self) -> int:
@@ -146,6 +152,18 @@ class Board:
         for i, value in enumerate((*fixed, *ends.offsets)):
             words[at + i] = value
         words[notice] = number
+
+
+def mark_dropped(path: str) -> None:
+    """Tell every process that has mapped this board."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return  # nobody opened the topic yet, or the files were lost
+    try:
+        os.pwrite(fd, _DROPPED.to_bytes(8, "little"), 8 * _STATE)
+    finally:
+        os.close(fd)
 
 
 def _notice_words(partitions: int) -> int:

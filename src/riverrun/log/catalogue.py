@@ -13,6 +13,7 @@ from riverrun.errors import Corrupt, NotFound, Unavailable, did_you_mean
 from riverrun.failpoints import failpoint
 from riverrun.log import embedded
 from riverrun.log.archive import archive_of, discard
+from riverrun.log.board import mark_dropped
 from riverrun.log.coordination import Coordination
 from riverrun.log.embedded import EmbeddedTopic, load_spec
 from riverrun.log.spec import TopicSpec, check_name
@@ -67,6 +68,7 @@ class Catalogue:
             if archive:
                 discard(archive)
         if os.path.exists(dropped):
+            mark_dropped(f"{dropped}/state")
             for entry in os.scandir(dropped):
                 shutil.rmtree(entry) if entry.is_dir(follow_symlinks=False) else os.unlink(entry)
         failpoint("drop.removed")

@@ -28,7 +28,7 @@ from typing import Self
 import pyarrow as pa
 
 from riverrun.durations import Duration, micros
-from riverrun.errors import Closed, Fenced, Invalid
+from riverrun.errors import Closed, Fenced, Invalid, NotFound
 from riverrun.log.assignment import Slot
 from riverrun.log.coordination import Coordination
 from riverrun.log.feed import Feed, warm_up
@@ -185,7 +185,7 @@ class Consumer:
         for name, feed in list(self._feeds.items()):
             try:
                 batch = feed.take()
-            except Closed:
+            except (Closed, NotFound):
                 self._find()  # was it dropped?
                 if self._topics.get(name) is feed.topic:
                     raise

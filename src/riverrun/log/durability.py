@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from riverrun.errors import RiverrunError, Unavailable
+from riverrun.errors import NotFound, RiverrunError, Unavailable
 from riverrun.failpoints import failpoint
 from riverrun.log.board import Board, Ends
 from riverrun.log.lock import try_lock
@@ -97,6 +97,7 @@ class GroupCommit:
                 sync_file(self._directory, os.fsync)
             failpoint("sync.done")
         except OSError as error:
+            refuse_dropped(self._board, self._topic)
             self._board.mark_failed()
             raise Unavailable(
                 f"topic {self._topic}: the disk refused to make an append durable ({error.strerror})",
@@ -106,12 +107,19 @@ class GroupCommit:
 
 
 def refuse_failed(board: Board, topic: str) -> None:
-    """After a failed fsync nothing is accepted until somebody has looked."""
+    """After a failed fsync nothing is accepted until somebody has looked; in a dropped topic nothing at all."""
+    refuse_dropped(board, topic)
     if board.failed:
         raise Unavailable(
             f"topic {topic} accepts no writes: an fsync failed, so nobody knows what is on the disk",
             hint=f"Check the disk, then run: riverrun topic repair {topic}",
         )
+
+
+def refuse_dropped(board: Board, topic: str) -> None:
+    """Whoever has the files of a dropped topic open must not write to nowhere."""
+    if board.dropped:
+        raise NotFound(f"topic {topic} was dropped", hint="Open it anew if it was made again")
 
 
 class IntervalSync:

@@ -108,6 +108,11 @@ class EmbeddedTopic(Topic):
         return True
 
     @property
+    def is_open(self) -> bool:
+        """Whether this handle can be used: neither closed here nor dropped by anybody."""
+        return self.journal.is_open
+
+    @property
     def spill_directory(self) -> str:
         return f"{self.directory}/spill"
 

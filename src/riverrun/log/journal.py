@@ -19,7 +19,7 @@ from riverrun.errors import Closed, Corrupt, DiskFull, RiverrunError, Unavailabl
 from riverrun.failpoints import failpoint
 from riverrun.log import frame as frames
 from riverrun.log.board import Board, Ends
-from riverrun.log.durability import GroupCommit, IntervalSync, refuse_failed, write_all
+from riverrun.log.durability import GroupCommit, IntervalSync, refuse_dropped, refuse_failed, write_all
 from riverrun.log.frame import FENCE, NO_PRODUCER, NO_SEQUENCE, Frame, Header, Stamp
 from riverrun.log.lock import Locked
 from riverrun.log.producers import Claim, Producers
@@ -113,6 +113,11 @@ class Journal:
             known = self._track(ends).known.get(frames.producer_id(name))
             return known.last_sequence if known else NO_SEQUENCE
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used: neither closed here nor dropped by anybody."""
+        return not self._closed and not self.board.dropped
+
     def ends(self) -> Ends:
         """How far readers may look."""
         self._check_open()
@@ -162,7 +167,7 @@ class Journal:
         if self._syncer is not None:
             self._syncer.stop()
         try:
-            if self.fsync != "os" and not self.board.failed:
+            if self.fsync != "os" and not self.board.failed and not self.board.dropped:
                 self.sync()
         finally:
             _journals.discard(self)
@@ -247,6 +252,7 @@ class Journal:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed(f"topic {self.topic} is closed")
+        refuse_dropped(self.board, self.topic)
 
     def _cut_back(self) -> None:
         """Remove whatever lies beyond the published end."""

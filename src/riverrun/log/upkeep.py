@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from riverrun.durations import show
-from riverrun.errors import Busy, Closed, DiskFull, RiverrunError, Unavailable
+from riverrun.errors import Busy, Closed, DiskFull, NotFound, RiverrunError, Unavailable
 from riverrun.log.compaction import compact_if_dirty
 from riverrun.log.lock import try_lock
 from riverrun.log.replacement import clear_leftovers
@@ -53,6 +53,7 @@ class Upkeep:
     def alone(self) -> Iterator[None]:
         """The upkeep lock, waited for. Errors of the disk become ours; whatever happens, rows stay readable."""
         topic = self._opened()
+        topic.journal.ends()  # a closed or dropped topic has no files of its own any more
         try:
             # Who waits holds the second lock, so that those in the background let it go first.
             with _opened_lock(topic, "upkeep") as fd, _opened_lock(topic, "upkeep.next") as turn:
@@ -116,7 +117,7 @@ class Upkeep:
                 return
             try:
                 self._do(topic, rolled)
-            except (_Stopped, Closed):
+            except (_Stopped, Closed, NotFound):
                 pass
             except Exception as error:
                 # Nobody waits for the result; rows are as they were, and the next roll tries again.
