@@ -96,3 +96,8 @@ def test_some_positions_have_no_order() -> None:
 def test_an_offset_of_zero_says_nothing() -> None:
     assert Position.parse("t@0:0") == Position()
     assert Position() <= Position.parse("t@0:0") <= Position()
+
+
+def test_only_a_text_can_be_parsed() -> None:
+    with pytest.raises(Invalid, match="not a position: 5"):
+        Position.parse(5)  # type: ignore[arg-type]

@@ -51,6 +51,7 @@ def test_what_is_no_size(written: str | int) -> None:
     ("text", "why"),
     [
         ("segment_byte = 1", "there is no setting 'segment_byte'. Did you mean 'segment_bytes'?"),
+        ('rivr = "here"', "there is no setting 'rivr'. Did you mean 'river'?"),
         ('segment_bytes = "large"', "setting segment_bytes: not a size: 'large'"),
         ('lock_timeout = "soon"', "setting lock_timeout: not a duration: 'soon'"),
         ("segment_bytes = ", "is not TOML"),

@@ -101,6 +101,8 @@ def show(value: int) -> str:
 
 def to_micros(moment: datetime) -> int:
     """Microseconds since 1970-01-01 UTC. A datetime without a zone is taken as UTC."""
+    if not isinstance(moment, datetime):
+        raise Invalid(f"not a time: {moment!r}", hint="Give a datetime")
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // _MICRO

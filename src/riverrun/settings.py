@@ -87,7 +87,7 @@ class Settings:
             if name in PLACES:
                 continue
             if name not in table:
-                raise Invalid(f"there is no setting {name!r}", hint=did_you_mean(name, table))
+                raise Invalid(f"there is no setting {name!r}", hint=did_you_mean(name, [*PLACES, *table]))
             try:
                 chosen[name] = table[name](value)
             except Invalid as error:

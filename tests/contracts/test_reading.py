@@ -133,6 +133,8 @@ def test_offsets_at_a_time(ten: Topic) -> None:
     assert ten.offsets_at(AT + 10 * MINUTE) == ten.latest
     assert numbers(ten.read(start=AT + 8 * MINUTE)) == [8, 9]
     assert numbers(ten.read(end=AT + 2 * MINUTE)) == [0, 1]
+    with pytest.raises(Invalid, match="not a time: '2026'"):
+        ten.offsets_at("2026")  # type: ignore[arg-type]
 
 
 def test_offsets_at_is_the_first_row_not_before_it_also_out_of_order(log: Log) -> None:

@@ -133,6 +133,8 @@ class TestSending:
             producer.send(row(1))
             with pytest.raises(Invalid, match="column 'n'"):
                 producer.send({"k": "a", "n": "two"})
+            with pytest.raises(Invalid, match="A row is a dict"):
+                producer.send([row(2)])  # type: ignore[arg-type]
             producer.send(row(3))
         assert numbers(topic) == [1, 3]
 

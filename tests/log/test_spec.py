@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,11 +78,24 @@ def test_a_key_is_a_name_or_several() -> None:
         ({"fsync": "always"}, "not a duration"),
         ({"compression": "zip"}, "compression is None or 'lz4'"),
         ({"compact": True}, "needs a key"),
+        ({"compact": "yes"}, "compact is True or False, not 'yes'"),
+        ({"schema": 5}, "schema cannot be 5"),
+        ({"key": 5}, "key cannot be 5"),
+        ({"key": ["user", None, 5]}, "key cannot be 5"),
+        ({"time": 5}, "time cannot be 5"),
+        ({"producers": 5}, "producers cannot be 5"),
+        ({"archive": 5}, "archive cannot be 5"),
     ],
 )
 def test_what_cannot_be_declared(options: dict[str, Any], message: str) -> None:
     with pytest.raises(Invalid, match=message):
         TopicSpec(**{"name": "t", "schema": SCHEMA, **options}).resolved()
+
+
+def test_an_archive_is_the_same_place_wherever_a_process_is_started(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        assert TopicSpec("t", archive="cold").archive == f"{tmp_path}/cold"
+    assert TopicSpec("t", archive=tmp_path / "cold").archive == f"{tmp_path}/cold"
 
 
 def test_a_topic_cannot_be_made_without_a_schema() -> None:

@@ -49,8 +49,8 @@ class Packing:
             values = msgspec.structs.astuple(msgspec.convert(row, self._strict))
             packed = self._encode(values)
         except _REFUSED:
-            # A tombstone, which needs only its key; anything else is refused here.
-            self._schema.batch(row)
+            # A tombstone, which needs only its key; anything else is refused here, a list of rows too.
+            self._schema.batch([row])
             return self._encode(msgspec.structs.astuple(msgspec.convert(row, self._lenient)))
         if self._tried or len(packed) * _SURELY_SMALL > self._schema.limit:
             self._schema.batch(row)

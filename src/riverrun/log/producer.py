@@ -118,7 +118,7 @@ class Producer:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<producer {self.name or ''} of {self.topic.name}>"
+        return f"<producer {self.name} of {self.topic.name}>" if self.name else f"<producer of {self.topic.name}>"
 
     @property
     def stats(self) -> ProducerStats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
@@ -65,7 +66,7 @@ class TopicSpec:
     compact: bool | Unset = UNSET
     fsync: Duration | Unset = UNSET
     compression: str | Unset | None = UNSET
-    archive: str | Unset | None = UNSET
+    archive: str | os.PathLike[str] | Unset | None = UNSET
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -75,8 +76,11 @@ class TopicSpec:
 
         if isinstance(self.schema, str):
             put("schema", ddl.render(ddl.parse(self.schema)))
+        self._check_types()
         if not isinstance(self.key, Unset):
             put("key", names(self.key))
+        if isinstance(self.archive, str | os.PathLike):
+            put("archive", os.path.abspath(self.archive))  # the same place for a process that is started elsewhere
         if not isinstance(self.retention, Unset) and self.retention is not None:
             put("retention", timedelta(microseconds=micros(self.retention)))
         if not isinstance(self.retention_bytes, Unset) and self.retention_bytes is not None:
@@ -89,6 +93,17 @@ class TopicSpec:
             raise Invalid(f"topic {self.name}: partitions must be from 1 to 1024, not {self.partitions!r}")
         if self.compression not in (UNSET, None, "lz4"):
             raise Invalid(f"topic {self.name}: compression is None or 'lz4', not {self.compression!r}")
+
+    def _check_types(self) -> None:
+        several = [("key", name) for name in self.key] if isinstance(self.key, list | tuple) else [("key", self.key)]
+        texts = [*several, *((name, getattr(self, name)) for name in ("schema", "time", "producers"))]
+        for name, value in texts:
+            if not isinstance(value, str | Unset) and (value is not None or name == "schema"):
+                raise Invalid(f"topic {self.name}: {name} cannot be {value!r}", hint="Give a text")
+        if not isinstance(self.archive, str | os.PathLike | Unset | None):
+            raise Invalid(f"topic {self.name}: archive cannot be {self.archive!r}", hint="Give a directory")
+        if not isinstance(self.compact, bool | Unset):
+            raise Invalid(f"topic {self.name}: compact is True or False, not {self.compact!r}")
 
     def resolved(self) -> TopicSpec:
         """The spec of a new topic: defaults filled in, everything checked against the schema."""
