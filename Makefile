@@ -25,7 +25,7 @@ demo: $(STAMP) ## the guided tour, in this terminal
 	@$(BIN)/riverrun demo
 
 test: $(STAMP) ## all tests but the slow recovery suite
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-recovery: $(STAMP) ## kill real processes at every step and compare
 	@$(BIN)/python -m pytest -m recovery tests

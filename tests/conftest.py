@@ -21,6 +21,13 @@ PROGRAMS = Path(__file__).parent / "programs"
 SCHEMA = "k string, n bigint, at timestamp"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several test processes, one of them runs everything that starts Spark: one session, one after the other."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(autouse=True)
 def no_failpoint_is_left_armed() -> Iterator[None]:
     yield

@@ -23,7 +23,14 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)
+STARTS_SPARK = {"README.md", "flows.md"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.spark] if page.name in STARTS_SPARK else []) for page in EXECUTED],
+    ids=lambda page: page.name,
+)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of a page together, as a reader would who types one after the other."""
     monkeypatch.chdir(tmp_path)

@@ -49,7 +49,13 @@ def unique_places(rows: list[Any]) -> list[Any]:
 @settings(max_examples=15, deadline=None)
 def test_groups_and_latest_rows(rows: list[Any], seed: int) -> None:
     flow = Flow("shop")
-    aggregates = dict(rows=count(), total=sum("n"), mean=avg("amount"), users=distinct("user"), least=min("amount"))
+    aggregates = {
+        "rows": count(),
+        "total": sum("n"),
+        "mean": avg("amount"),
+        "users": distinct("user"),
+        "least": min("amount"),
+    }
     flow.view("items", orders(flow).group("item").agg(**aggregates, middle=quantile("n", 0.5)))
     items = """
         select item, count(*) as rows, sum(n) as total, avg(amount) as mean, count(distinct user) as users,

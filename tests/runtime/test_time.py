@@ -188,7 +188,7 @@ def test_clocks_that_are_wrong_do_not_matter(events: list[tuple[str, int, int, i
         if random.Random(seed).random() < 0.5:
             script += [Process(), Crash()]
     found = run_flow(flow, script, now=at(0))
-    assert {(d, w): 0 for d, w in windows(found)}.keys() == true.keys()
+    assert dict.fromkeys(windows(found), 0).keys() == true.keys()
     assert {
         (row["device"], int((row["window_start"] - at(0)).total_seconds() // 60)): row["total"]
         for row in found.views["minutes"]
