@@ -314,3 +314,4 @@ def test_describe_says_what_there_is(ten: Topic) -> None:
     assert told["schema"] == "user string, n bigint, at timestamp"
     assert (told["key"], told["time"], told["producers"]) == (["user"], "at", None)
     assert told["partitions"] == {0: {"earliest": 0, "latest": 10}}
+    assert told["rows_per_second"] == pytest.approx(10 / 60)

@@ -136,6 +136,7 @@ def describe(name: TopicArgument, json: JsonOption = False, river: RiverOption =
             ("offsets", f"{figures.count(found['offsets'])} in {figures.plural(found['appends'], 'append')}"),
             ("size", f"{figures.size(found['bytes'])} in {figures.plural(found['segments'], 'segment')}"),
             ("last append", figures.ago(_moment(found["received"]))),
+            ("rate", f"{figures.rate(found['rows_per_second'], 1)} over the last minute"),
             ("kept", _kept(found)),
             ("durable", _durable(found["fsync"])),
             *([("archive", found["archive"])] if found["archive"] else []),

@@ -27,6 +27,7 @@ from riverrun.log.decoder import runs
 from riverrun.log.frame import NO_SEQUENCE, PROMISE, ROWS, Frame
 from riverrun.log.journal import Journal
 from riverrun.log.producers import Claim
+from riverrun.log.rates import rows_per_second
 from riverrun.log.retention import enforce
 from riverrun.log.segment import Segment
 from riverrun.log.segments import Entry
@@ -331,6 +332,7 @@ class EmbeddedTopic(Topic):
             "bytes": size,
             "segments": len(entries),
             "appends": ends.commit,
+            "rows_per_second": rows_per_second(self),
             "received": from_micros(ends.received).isoformat() if ends.received else None,
             **{
                 name: self.spec.options()[name]

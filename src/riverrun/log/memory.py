@@ -29,6 +29,7 @@ from riverrun.log.codec import encode_batch, encode_rows
 from riverrun.log.coordination import Coordination
 from riverrun.log.frame import NEVER, NO_SEQUENCE, NO_TIME, PROMISE, ROWS, Frame
 from riverrun.log.producers import Claim, Producers
+from riverrun.log.rates import WINDOW
 from riverrun.log.segment import Snapshot
 from riverrun.log.spec import UNSET, TopicSpec, added_columns
 from riverrun.log.topic import Summary, Topic
@@ -294,8 +295,13 @@ class MemoryTopic(Topic):
             "offsets": sum(last.values()) - sum(first.values()),
             "bytes": sum(placed.frame.frame_bytes for placed in self._store.placed),
             "appends": self._store.appends,
+            "rows_per_second": self._rows_per_second(),
             "received": from_micros(self._store.received).isoformat() if self._store.received else None,
         }
+
+    def _rows_per_second(self) -> float:
+        since = self._clock() - WINDOW
+        return sum(placed.frame.rows for placed in self._store.placed if placed.received > since) / (WINDOW / 1e6)
 
     def compact(self) -> dict[str, int]:
         if not self.spec.key:

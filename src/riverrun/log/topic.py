@@ -137,7 +137,7 @@ class Topic(ABC):
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Schema, partitions, sizes, span of time; cheap to ask."""
+        """Schema, partitions, sizes, rows per second over the last minute; cheap to ask."""
 
     @abstractmethod
     def compact(self) -> dict[str, int]:
