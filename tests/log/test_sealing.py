@@ -306,6 +306,24 @@ def test_a_kill_at_any_step_changes_nothing(unsealed, tmp_path, open_topic, prog
     assert all(os.path.exists(f"{again.directory}/{first:020d}.index") for first in older)
 
 
+@pytest.mark.parametrize("place", ["seal.synced", "seal.indexed"])
+def test_a_kill_while_a_segment_of_large_frames_gets_its_index(tmp_path, open_topic: OPEN, program, place: str) -> None:
+    topic = open_topic(settings=SMALL, partitions=1)
+    topic.upkeep.stop()
+    for first in range(0, 6000, 1000):
+        topic.append([{"k": "a", "n": n, "at": moment(n)} for n in range(first, first + 1000)])
+    before = topic.read()
+    killed = program("upkeep.py", tmp_path, "seal", failpoints=f"{place}=kill")
+    assert killed.wait(60) == -9, killed.communicate()
+    assert topic.read().equals(before)
+    crash(topic)
+    again = open_topic(settings=SMALL)
+    again.upkeep.wait()
+    assert again.read().equals(before)
+    *older, _ = list_segments(again.directory)
+    assert all(os.path.exists(f"{again.directory}/{first:020d}.index") for first in older)
+
+
 def test_another_process_reads_on_while_segments_are_merged(open_topic: OPEN, program, tmp_path) -> None:
     """Small batches, small segments: about every tenth append rolls, and every roll merges."""
     topic = open_topic(settings=Settings(segment_bytes=24 << 10), partitions=2)
