@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import Popen
 
 import pytest
 
@@ -25,6 +26,33 @@ def elsewhere(river: River) -> Iterator[River]:
     """The same river, as another process has it."""
     with River(river.path) as other:
         yield other
+
+
+@pytest.mark.parametrize("place", ["prepared", "written"])
+def test_a_river_whose_maker_was_killed_is_made_by_the_next(tmp_path: Path, place: str) -> None:
+    failpoints.arm(f"river.{place}=crash")
+    with pytest.raises(Crashed):
+        River(tmp_path / "river")
+    failpoints.arm("")
+    with River(tmp_path / "river") as river:
+        river.topic("orders", "n bigint").append({"n": 1})
+    with River(tmp_path / "river") as river:
+        assert river.topics() == ["orders"]
+
+
+def test_several_processes_may_make_the_same_river(tmp_path: Path, program: Callable[..., Popen[str]]) -> None:
+    for attempt in range(3):
+        path = tmp_path / f"river{attempt}"
+        makers = [program("make.py", path, n) for n in range(4)]
+        for maker in makers:
+            assert maker.stdout is not None
+            assert maker.stdout.readline() == "ready\n"
+        (tmp_path / f"river{attempt}.go").touch()
+        for maker in makers:
+            _, err = maker.communicate(timeout=30)
+            assert maker.returncode == 0, err
+        with River(path) as river:
+            assert sorted(river.topic("orders").read().column("n").to_pylist()) == [0, 1, 2, 3]
 
 
 def test_a_topic_is_opened_once(river: River) -> None:

@@ -10,14 +10,17 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
+import uuid
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from riverrun.durations import Duration, seconds
 from riverrun.errors import Closed, Corrupt, Invalid, NewerFormat, NotFound, Unavailable
+from riverrun.failpoints import failpoint
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.consumer import Consumer
 from riverrun.log.coordination import Coordination
+from riverrun.log.durability import sync_file
 from riverrun.log.embedded import EmbeddedTopic
 from riverrun.log.groups import Groups
 from riverrun.log.spec import UNSET, TopicSpec
@@ -229,21 +232,36 @@ def _not_installed(error: ImportError) -> Unavailable:
 
 
 def _open_directory(path: str) -> Coordination:
-    marker = f"{path}/river.json"
+    marker, database = f"{path}/river.json", f"{path}/coordination.db"
     try:
-        if os.path.exists(marker):
-            _check_format(marker)
-            return Coordination(f"{path}/coordination.db")
-        if os.path.exists(path) and os.listdir(path):
-            raise NotFound(f"{path} is not a river", hint="Give the directory of a river, or an empty or absent one")
-        os.makedirs(path, exist_ok=True)
-        coordination = Coordination(f"{path}/coordination.db", create=True)
-        with open(marker + ".tmp", "w", encoding="utf-8") as file:
-            json.dump({"format": _FORMAT}, file)
-        os.rename(marker + ".tmp", marker)
-        return coordination
+        if _is_new(path, marker):
+            # Others may be making it at the same time, or were killed while they did: every step may be done twice.
+            os.makedirs(path, exist_ok=True)
+            coordination = Coordination(database, create=True)
+            failpoint("river.prepared")
+            fresh = f"{marker}.{uuid.uuid4().hex[:8]}"
+            with open(fresh, "w", encoding="utf-8") as file:
+                json.dump({"format": _FORMAT}, file)
+            sync_file(fresh, os.fsync)
+            failpoint("river.written")
+            os.rename(fresh, marker)
+            sync_file(path, os.fsync)
+            return coordination
+        _check_format(marker)
+        return Coordination(database)
     except OSError as error:
         raise Unavailable(f"{path} cannot be used as a river ({error.strerror})") from error
+
+
+def _is_new(path: str, marker: str) -> bool:
+    if os.path.exists(marker):
+        return False
+    found = os.listdir(path) if os.path.exists(path) else []
+    if all(name.startswith(("coordination.db", "river.json.")) for name in found):
+        return True
+    if os.path.exists(marker):
+        return False  # made meanwhile, and used already
+    raise NotFound(f"{path} is not a river", hint="Give the directory of a river, or an empty or absent one")
 
 
 def _check_format(marker: str) -> None:

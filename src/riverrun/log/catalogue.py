@@ -15,6 +15,7 @@ from riverrun.log import embedded
 from riverrun.log.archive import archive_of, discard
 from riverrun.log.board import mark_dropped
 from riverrun.log.coordination import Coordination
+from riverrun.log.durability import sync_file
 from riverrun.log.embedded import EmbeddedTopic, load_spec
 from riverrun.log.spec import TopicSpec, check_name
 from riverrun.settings import Settings
@@ -101,7 +102,9 @@ class Catalogue:
 
     def _make(self, path: str, spec: TopicSpec) -> None:
         try:
-            os.makedirs(self._directory, exist_ok=True)
+            if not os.path.exists(self._directory):
+                os.makedirs(self._directory, exist_ok=True)
+                sync_file(os.path.dirname(self._directory), os.fsync)
             embedded.create(path, spec)
         except OSError as error:
             raise Unavailable(f"topic {spec.name} cannot be made in {path} ({error.strerror})") from error

@@ -193,7 +193,7 @@ class Coordination:
         with self.reading() as db:
             (version,) = db.execute("pragma user_version").fetchone()
             if version == 0 and not self._in_memory:
-                db.execute("pragma journal_mode = wal")
+                _use_wal(db)
         if version > _VERSION:
             raise NewerFormat(f"{self.path} was written by a newer Riverrun", hint="Upgrade Riverrun")
         if version == 0:
@@ -214,3 +214,16 @@ class Coordination:
         if "malformed" in text or "not a database" in text:
             return Corrupt(f"{self.path} is damaged ({text})", hint="Restore it from a copy")
         return Unavailable(f"{self.path} cannot be used ({text})")
+
+
+def _use_wal(db: sqlite3.Connection) -> None:
+    """Several processes may make the same river; SQLite does not wait for a lock when it changes the journal mode."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            db.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.005)

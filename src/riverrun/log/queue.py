@@ -16,12 +16,13 @@ from __future__ import annotations
 import os
 import threading
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
 from riverrun.durations import Duration, micros
-from riverrun.errors import Closed, Fenced, Invalid, OutOfRange, RiverrunError
+from riverrun.errors import Closed, Fenced, Invalid, NotFound, OutOfRange, RiverrunError
 from riverrun.log.dead_letters import DeadLetters
 from riverrun.log.deliveries import Deliveries, Delivery, Dying, Unread
 from riverrun.log.feed import warm_up
@@ -152,7 +153,8 @@ class Queue:
             self._closed.set()
             if self._worker and self._pid() == os.getpid():
                 self.deliveries.give_back_all(self._worker)
-            self.topic.ring()
+            with suppress(NotFound):  # a dropped topic has nobody who waits
+                self.topic.ring()
 
     def leave(self) -> None:
         """Close, because the river is closed."""
