@@ -17,6 +17,9 @@ from riverrun.flow.nodes import Drop, Node, Select, Source, Transform, Union, Wh
 
 TIME, WEIGHT, PARTITION, OFFSET = "_time", "_weight", "_partition", "_offset"
 HIDDEN = (TIME, WEIGHT, PARTITION, OFFSET)
+# When a row came in. Rows of different partitions have no other order; it is carried where that order matters.
+RECEIVED = "_received"
+ORDER = (RECEIVED, PARTITION, OFFSET)
 
 # Rows of all topics have one order, and every row of a stream an id: `_partition` has the log's partition in its lowest
 # bits, then the topic's number, then the way a row came when there are several (a union).
@@ -138,4 +141,4 @@ class Composition:
         return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(self._prefix, quoted=True))
 
 
-HIDDEN_IN_SQL = (TIME, "_received", "_key", PARTITION, OFFSET, WEIGHT)
+HIDDEN_IN_SQL = (TIME, RECEIVED, "_key", PARTITION, OFFSET, WEIGHT)

@@ -21,7 +21,7 @@ from riverrun.flow.nodes import View as ViewEnd
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, QUARANTINE, rows_of
-from riverrun.runtime.branch import OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, TIME, WEIGHT
 from riverrun.runtime.host import Control
 from riverrun.runtime.job import Job
 from riverrun.runtime.manifest import Manifest
@@ -157,7 +157,8 @@ class Committer:
         """Rows for an end, in the order of the log."""
         branches = [branch for branch in self._job.branches if branch.target == end]
         rows = pa.concat_tables(_labelled(rows_of(b, made.rows.get(b.index, [])), b.path) for b in branches)
-        return rows.sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")]) if rows.num_rows > 1 else rows
+        order = [(name, "ascending") for name in ORDER if name in rows.column_names]
+        return rows.sort_by(order) if rows.num_rows > 1 else rows
 
     def _append(self, end: TopicEnd, made: Outputs) -> None:
         rows = self._rows(end.id, made)
@@ -226,7 +227,7 @@ def _added(before: Any, counts: Mapping[tuple[str, str], Mapping[str, int]]) -> 
 def view_spec(flow: Flow, job: Job, end: ViewEnd, suffix: str) -> ViewSpec:
     """A view's declaration for its store. Rows of a stream without a key are told apart by their place in the log."""
     schema = next(branch.schema for branch in job.branches if branch.target == end.id)
-    columns = [field for field in schema if field.name not in (TIME, WEIGHT, PARTITION, OFFSET)]
+    columns = [field for field in schema if field.name not in (TIME, WEIGHT, *ORDER)]
     hidden: tuple[str, ...] = ()
     key = end.key
     if end.keeps_all:

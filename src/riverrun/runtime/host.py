@@ -15,7 +15,7 @@ from riverrun.failpoints import failpoint
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, WATERMARK, Clock
 from riverrun.kernels.watermark import combined, delayed
 from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, Packer, carried, picked, rows_of, to_arrow
-from riverrun.runtime.branch import OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, TIME, WEIGHT
 from riverrun.runtime.job import Job, Operator
 from riverrun.state.directory import StateDirectory
 
@@ -119,7 +119,7 @@ def _input(job: Job, operator: Operator, name: str, shard: Shard) -> pl.DataFram
     frame = pl.from_arrow(pa.concat_tables(rows_of(branch, shard.blobs.get(branch.index, [])) for branch in branches))
     assert isinstance(frame, pl.DataFrame)
     if len(frame) > 1:
-        frame = frame.sort(PARTITION, OFFSET, maintain_order=True)
+        frame = frame.sort(*(name for name in ORDER if name in frame.columns), maintain_order=True)
     return frame
 
 

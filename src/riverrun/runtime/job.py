@@ -17,7 +17,7 @@ from riverrun import ddl
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.flow.expressions import Expression
-from riverrun.flow.nodes import Clock, End, Group, Node, Source, TableSource, Transform, Window
+from riverrun.flow.nodes import Clock, Dedupe, End, Group, Node, Source, TableSource, Transform, Window
 from riverrun.flow.nodes import Topic as TopicEnd
 from riverrun.flow.nodes import View as ViewEnd
 from riverrun.flow.windows import Side
@@ -27,6 +27,7 @@ from riverrun.runtime.branch import (
     OFFSET,
     PARTITION,
     PATHS,
+    RECEIVED,
     TIME,
     TOPICS,
     WEIGHT,
@@ -42,7 +43,7 @@ MOMENT = pa.timestamp("us", "UTC")
 CARRIED = ((TIME, pa.int64()), (WEIGHT, pa.int8()), (PARTITION, pa.int32()), (OFFSET, pa.int64()))
 _SQL_TYPES = {
     TIME: MOMENT,
-    "_received": MOMENT,
+    RECEIVED: MOMENT,
     "_key": pa.string(),
     PARTITION: pa.int32(),
     OFFSET: pa.int64(),
@@ -211,7 +212,7 @@ class _Compiler:
             schema = self._input(node, node.inputs[0], names[0], self._wanted(node), node.routes[0])
         late = node.late if isinstance(node, Window) and isinstance(node.late, Side) else None
         # A kernel keeps what it knows of; what only the late topic wants passes it by.
-        unseen = {*dict(CARRIED), "_deleted"}
+        unseen = {*dict(CARRIED), RECEIVED, "_deleted"}
         if late:
             unseen |= set(node.inputs[0].schema) - {name for name, _ in self._aggregated(node)}
         made = kernel_of(node, {f.name: _polars(f.type) for f in schema if f.name not in unseen})
@@ -247,8 +248,8 @@ class _Compiler:
             return aggregated
         needed = self._needed[below.id]
         columns: list[tuple[str, Expression | None]] = [(name, None) for name in below.schema if name in needed]
-        if isinstance(node, Clock):
-            columns.append(("_received", None))
+        if isinstance(node, Clock | Dedupe):  # a device's offsets, and which row came first
+            columns.append((RECEIVED, None))
         return columns
 
     def _aggregated(self, node: Node) -> list[tuple[str, Expression | None]]:
@@ -309,15 +310,19 @@ class _Compiler:
                 fields.append((name, schema.field(name).type))
             else:
                 raise Invalid(f"{node.place}: the type of {name} is not known", hint="Cast it: cast(… as double)")
-        if isinstance(node, Clock):
-            fields = [field for field in fields if field[0] in schema.names]
+        if isinstance(node, Clock | Dedupe):  # they hand rows on as they came
+            fields = [*(field for field in fields if field[0] in schema.names), (RECEIVED, MOMENT)]
         return pa.schema(fields)
 
     def _end(self, end: End) -> None:
         if not isinstance(end, ViewEnd | TopicEnd):
             raise Invalid(f"{end.place}: an {end.kind} cannot be run yet")
         wanted: list[tuple[str, Expression | None]] = [(name, None) for name in end.node.schema]
-        for path in paths(end.node):
+        found = list(paths(end.node))
+        newest_wins = isinstance(end, ViewEnd) and not end.node.is_table and not end.keeps_all
+        if newest_wins and all(isinstance(path.origin, Source | Clock | Dedupe) for path in found):
+            wanted.append((RECEIVED, None))
+        for path in found:
             items, condition, schema = self._compose(path, wanted, end.node)
             self._add(path.origin.id, end.id, "", items, condition, (), schema)
 
