@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 SCHEMA = "user string, item string, amount double, n bigint, at timestamp"
 START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def examples(number: int) -> settings:
+    """So many examples of whole flows, which take long; RIVERRUN_EXAMPLES=10 tries ten times as many."""
+    return settings(max_examples=number * int(os.environ.get("RIVERRUN_EXAMPLES", "1")), deadline=None)
 
 
 def at(seconds: float) -> datetime:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from oracles.orders import ORDERS, SCHEMA, order
+from oracles.orders import ORDERS, SCHEMA, examples, order
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count, sum
@@ -78,7 +78,7 @@ def same(one: Result, other: Result) -> None:
 
 
 @given(STEPS)
-@settings(max_examples=12, deadline=None)
+@examples(6)
 def test_the_ledger_balances_after_every_epoch(steps: list[Any]) -> None:
     flow = shop()
     found = run_flow(flow, steps)
@@ -105,7 +105,7 @@ def test_the_ledger_balances_after_every_epoch(steps: list[Any]) -> None:
 
 
 @given(STEPS, st.sampled_from(POINTS), st.integers(1, 3))
-@settings(max_examples=20, deadline=None)
+@examples(6)
 def test_a_crash_anywhere_changes_nothing(steps: list[Any], point: str, shards: int) -> None:
     flow = shop()
     clean = run_flow(flow, steps, shards=shards)
@@ -133,7 +133,7 @@ def test_the_same_epochs_give_the_same_bits() -> None:
 
 
 @given(STEPS)
-@settings(max_examples=8, deadline=None)
+@examples(5)
 def test_the_number_of_shards_does_not_matter(steps: list[Any]) -> None:
     one, three = (run_flow(shop(), steps, shards=shards) for shards in (1, 3))
     assert one.views == three.views

@@ -6,10 +6,10 @@ from builtins import sum as sum_of
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from oracles.orders import ORDERS, SCHEMA, START, at, order
+from oracles.orders import ORDERS, SCHEMA, START, at, examples, order
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count, sum
 from riverrun.flow.windows import Late, WindowKind, correct, drop, hopping, session, side, sliding, tumbling
@@ -47,7 +47,7 @@ def tumbled(epochs: list[list[Any]], horizon: int) -> tuple[dict[Any, tuple[int,
 
 
 @given(EPOCHS, st.sampled_from(sorted(POLICIES)), st.booleans())
-@settings(max_examples=30, deadline=None)
+@examples(15)
 def test_what_is_late_and_where_it_goes(epochs: list[list[Any]], policy: str, crashes: bool) -> None:
     flow = windowed(tumbling(SIZE), POLICIES[policy])
     script = [step for rows in epochs for step in ([{"orders": rows}, Crash()] if crashes else [{"orders": rows}])]
@@ -64,7 +64,7 @@ def test_what_is_late_and_where_it_goes(epochs: list[list[Any]], policy: str, cr
 
 
 @given(EPOCHS, st.sampled_from([hopping(SIZE, 4), sliding(SIZE), session(SIZE)]))
-@settings(max_examples=15, deadline=None)
+@examples(8)
 def test_other_windows_put_aside_what_they_do_not_count(epochs: list[list[Any]], window: WindowKind) -> None:
     found = run_flow(windowed(window, side("late")), [{"orders": rows} for rows in epochs])
     dropped = run_flow(windowed(window, drop()), [{"orders": rows} for rows in epochs])

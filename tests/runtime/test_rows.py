@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from oracles.orders import ORDERS, SCHEMA, order
+from oracles.orders import ORDERS, SCHEMA, examples, order
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count, sum
@@ -23,7 +23,7 @@ def orders(flow: Flow, topic: str = "orders") -> Stream:
 
 
 @given(ORDERS, ORDERS, SEEDS)
-@settings(max_examples=15, deadline=None)
+@examples(6)
 def test_a_view_of_a_stream_keeps_every_row(rows: list[Any], others: list[Any], seed: int) -> None:
     flow = Flow("shop")
     dear = orders(flow).where("amount > 0").with_columns(double="amount * 2", n="coalesce(n, 0)").drop("item")
@@ -35,11 +35,11 @@ def test_a_view_of_a_stream_keeps_every_row(rows: list[Any], others: list[Any], 
     both = f'{made} union all by name select user, n + 1 as n, amount, "at", n::double as double from more'
     twice = f"{made} union all {made} and n > 0 union all {made}"
     inputs = {"orders": rows, "more": others}
-    assert_same_as_batch(flow, inputs, {"dear": made, "both": both, "twice": twice}, seed=seed, times=3, partitions=2)
+    assert_same_as_batch(flow, inputs, {"dear": made, "both": both, "twice": twice}, seed=seed, times=2, partitions=2)
 
 
 @given(ORDERS, ORDERS, SEEDS)
-@settings(max_examples=15, deadline=None)
+@examples(6)
 def test_groups_of_unions(rows: list[Any], others: list[Any], seed: int) -> None:
     flow = Flow("shop")
     one, two = orders(flow), orders(flow, "more")
@@ -52,7 +52,7 @@ def test_groups_of_unions(rows: list[Any], others: list[Any], seed: int) -> None
     """
     all_ = "select count(*) as rows, sum(n) as total from (from orders union all from orders) having count(*) > 0"
     inputs = {"orders": rows, "more": others}
-    assert_same_as_batch(flow, inputs, {"items": items, "all": all_}, seed=seed, times=3, partitions=2)
+    assert_same_as_batch(flow, inputs, {"items": items, "all": all_}, seed=seed, times=2, partitions=2)
 
 
 def test_a_row_knows_where_it_stands_in_the_log() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from oracles.orders import ORDERS, SCHEMA, at, order
+from oracles.orders import ORDERS, SCHEMA, at, examples, order
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import avg, count, distinct, max, min, quantile, sum
 from riverrun.flow.stream import Stream
@@ -46,35 +46,34 @@ def unique_places(rows: list[Any]) -> list[Any]:
 
 
 @given(ORDERS, SEEDS)
-@settings(max_examples=15, deadline=None)
+@examples(6)
 def test_groups_and_latest_rows(rows: list[Any], seed: int) -> None:
     flow = Flow("shop")
-    aggregates = {
-        "rows": count(),
-        "total": sum("n"),
-        "mean": avg("amount"),
-        "users": distinct("user"),
-        "least": min("amount"),
+    items = orders(flow).group("item")
+    numbers = items.agg(
+        rows=count(), total=sum("n"), mean=avg("amount"), least=min("amount"), middle=quantile("n", 0.5)
+    )
+    flow.view("items", numbers)
+    flow.view("users", items.agg(users=distinct("user")))
+    sql = {
+        "items": "select item, count(*) as rows, sum(n) as total, avg(amount) as mean, min(amount) as least, "
+        "quantile_cont(n, 0.5) as middle from orders group by item",
+        "users": "select item, count(distinct user) as users from orders group by item",
     }
-    flow.view("items", orders(flow).group("item").agg(**aggregates, middle=quantile("n", 0.5)))
-    items = """
-        select item, count(*) as rows, sum(n) as total, avg(amount) as mean, count(distinct user) as users,
-        min(amount) as least, quantile_cont(n, 0.5) as middle from orders group by item
-    """
-    assert_same_as_batch(flow, {"orders": rows}, {"items": items}, seed=seed, times=3, partitions=2)
+    assert_same_as_batch(flow, {"orders": rows}, sql, seed=seed, times=2, partitions=2)
 
 
 @given(ORDERS, SEEDS)
-@settings(max_examples=10, deadline=None)
+@examples(5)
 def test_the_latest_row_of_each_key(rows: list[Any], seed: int) -> None:
     flow = Flow("shop")
     flow.view("latest", orders(flow).select("user", "item", "n", "at").latest("item"))
     moments = {row["at"]: row for row in unique_places(rows)}
-    assert_same_as_batch(flow, {"orders": list(moments.values())}, {"latest": LATEST}, seed=seed, times=3, partitions=2)
+    assert_same_as_batch(flow, {"orders": list(moments.values())}, {"latest": LATEST}, seed=seed, times=2, partitions=2)
 
 
 @given(ORDERS, SEEDS)
-@settings(max_examples=15, deadline=None)
+@examples(6)
 def test_windows_and_groups_without_repeats(rows: list[Any], seed: int) -> None:
     flow = Flow("shop")
     once = orders(flow).dedupe(["user", "item", "n", "at"], within="30 seconds")
@@ -88,11 +87,11 @@ def test_windows_and_groups_without_repeats(rows: list[Any], seed: int) -> None:
         "items": f"select item, count(*) as rows, sum(n) as total from {FIRSTS} group by item",
     }
     doubled = [copy for row in rows for copy in (row, row)]
-    assert_same_as_batch(flow, {"orders": doubled}, sql, seed=seed, times=3, partitions=2)
+    assert_same_as_batch(flow, {"orders": doubled}, sql, seed=seed, times=2, partitions=2)
 
 
 @given(ORDERS, st.sampled_from(["final", "update", "correct"]), SEEDS)
-@settings(max_examples=15, deadline=None)
+@examples(6)
 def test_groups_of_windows(rows: list[Any], how: str, seed: int) -> None:
     flow = Flow("shop")
     options: dict[str, Any] = {"late": correct("2 minutes")} if how == "correct" else {"emit": how}
@@ -110,11 +109,11 @@ def test_groups_of_windows(rows: list[Any], how: str, seed: int) -> None:
         f"max(start) + interval 10 seconds as last from {inner} where rows > 1 group by item",
         "sizes": f"select rows, count(*) as windows from {inner} group by rows",
     }
-    assert_same_as_batch(flow, {"orders": rows}, sql, seed=seed, times=3, shuffle=how != "correct")
+    assert_same_as_batch(flow, {"orders": rows}, sql, seed=seed, times=2, shuffle=how != "correct")
 
 
 @given(ORDERS, SEEDS)
-@settings(max_examples=8, deadline=None)
+@examples(5)
 def test_groups_of_sessions(rows: list[Any], seed: int) -> None:
     flow = Flow("shop")
     sessions = orders(flow).window(session("5 seconds"), by="user", emit="update").agg(rows=count())
@@ -123,7 +122,7 @@ def test_groups_of_sessions(rows: list[Any], seed: int) -> None:
 
 
 @given(ORDERS, st.sampled_from(["final", "update"]), SEEDS)
-@settings(max_examples=12, deadline=None)
+@examples(6)
 def test_a_window_beside_the_one_before(rows: list[Any], emit: str, seed: int) -> None:
     flow = Flow("shop")
     windows = orders(flow).window(tumbling("10 seconds"), by="item", emit=emit).agg(rows=count(), total=sum("n"))
@@ -134,11 +133,11 @@ def test_a_window_beside_the_one_before(rows: list[Any], emit: str, seed: int) -
         b.rows as rows_before, b.total as total_before, a.rows - coalesce(b.rows, 0) as more from {inner} a
         left join {inner} b on a.item is not distinct from b.item and b.start + interval 20 seconds = a.start
     """
-    assert_same_as_batch(flow, {"orders": rows}, {"growth": growth}, seed=seed, times=3)
+    assert_same_as_batch(flow, {"orders": rows}, {"growth": growth}, seed=seed, times=2)
 
 
 @given(CHANGES, SEEDS)
-@settings(max_examples=20, deadline=None)
+@examples(8)
 def test_a_changelog_is_a_table(changes: list[Any], seed: int) -> None:
     flow = Flow("people")
     users = flow.table("users", USERS, key="user")
@@ -150,13 +149,14 @@ def test_a_changelog_is_a_table(changes: list[Any], seed: int) -> None:
         "users": "from users",
         "adults": "select user, upper(city) as city from users where age > 18",
         "cities": "select city, count(*) as people, max(age) as oldest, avg(age) as mean from users group by city",
-        "ages": "select people, count(*) as cities from (select count(*) as people from users group by city) group by people",
+        "ages": "select people, count(*) as cities from "
+        "(select count(*) as people from users group by city) group by people",
     }
-    assert_same_as_batch(flow, {"users": changes}, sql, seed=seed, times=3, partitions=2)
+    assert_same_as_batch(flow, {"users": changes}, sql, seed=seed, times=2, partitions=2)
 
 
 @given(CHANGES, CHANGES, SEEDS)
-@settings(max_examples=12, deadline=None)
+@examples(6)
 def test_a_union_of_tables(changes: list[Any], others: list[Any], seed: int) -> None:
     flow = Flow("people")
     users = flow.table("users", USERS, key="user").union(flow.table("guests", USERS, key="user").where("age > 18"))
@@ -164,7 +164,7 @@ def test_a_union_of_tables(changes: list[Any], others: list[Any], seed: int) -> 
     flow.view("cities", users.group("city").agg(people=count()))
     all_ = "(from users union all from guests where age > 18)"
     sql = {"all": f"from {all_}", "cities": f"select city, count(*) as people from {all_} group by city"}
-    assert_same_as_batch(flow, {"users": changes, "guests": others}, sql, seed=seed, times=3, partitions=2)
+    assert_same_as_batch(flow, {"users": changes, "guests": others}, sql, seed=seed, times=2, partitions=2)
 
 
 def test_of_a_topic_read_twice_the_table_sees_tombstones_and_the_stream_does_not() -> None:
@@ -196,3 +196,16 @@ def test_dedupe_keeps_the_first_in_log_order() -> None:
     assert sorted(row["n"] for row in found.views["once"]) == [1, 4]
     assert found.ledger_of("dedupe")["duplicates"] == 3
     assert found.views["once"][0]["at"] == at(5)
+
+
+@given(ORDERS, st.integers(0, 99))
+@examples(4)
+def test_which_row_came_first_does_not_depend_on_epochs(rows: list[Any], seed: int) -> None:
+    """Rows of one item are in several partitions; the order they came in decides."""
+    flow = Flow("shop")
+    stream = orders(flow)
+    once = stream.dedupe("item", within="10 seconds")
+    flow.view("newest", stream.select("item", "user", "n"), key="item")
+    flow.view("once", once)
+    flow.view("newest-once", once.union(stream.where("n > 0")).select("item", "user", "n"), key="item")
+    assert_same_batching(flow, {"orders": unique_places(rows)}, seed=seed, times=2, partitions=3)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from oracles.orders import ORDERS, SCHEMA, order
+from oracles.orders import ORDERS, SCHEMA, examples, order
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import avg, count, distinct, max, min, rate, sum
 from riverrun.flow.stream import Stream
@@ -60,13 +60,14 @@ HOPPING = f"""
 SLIDING = f"""
     select t.item, t."at" - interval 10 seconds as window_start, t."at" as window_end, {AGGREGATES}
     from (select distinct item, "at" from orders) t join orders r
-    on r.item is not distinct from t.item and r."at" > t."at" - interval 10 seconds and r."at" <= t."at" group by t.item, t."at"
+    on r.item is not distinct from t.item and r."at" > t."at" - interval 10 seconds and r."at" <= t."at"
+    group by t.item, t."at"
 """
 SESSION = f"""
     select item, min("at") as window_start, max("at") + interval 5 seconds as window_end, {AGGREGATES} from (
         select *, sum(begins) over (partition by item order by "at") as number from (
-            select *, coalesce("at" - lag("at") over (partition by item order by "at") >= interval 5 seconds, true)::int as begins
-            from orders))
+            select *, coalesce("at" - lag("at") over (partition by item order by "at") >= interval 5 seconds, true)::int
+            as begins from orders))
     group by item, number
 """
 KINDS = {
@@ -78,20 +79,20 @@ KINDS = {
 
 
 @given(ORDERS, st.sampled_from(sorted(KINDS)), st.sampled_from(["final", "update"]), PARTITIONS, st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@examples(12)
 def test_windows_equal_the_query(rows: list[Any], kind: str, emit: str, partitions: int, seed: int) -> None:
     window, query = KINDS[kind]
     flow = windowed(window, emit=emit)
-    assert_same_as_batch(flow, {"orders": rows}, {"windows": query}, seed=seed, times=3, partitions=partitions)
+    assert_same_as_batch(flow, {"orders": rows}, {"windows": query}, seed=seed, times=2, partitions=partitions)
 
 
 @given(ORDERS, st.sampled_from(sorted(KINDS)), st.integers(0, 99))
-@settings(max_examples=20, deadline=None)
+@examples(8)
 def test_corrections_make_up_for_any_order(rows: list[Any], kind: str, seed: int) -> None:
     """Rows in any order at all, as the horizon is longer than their times are apart."""
     window, query = KINDS[kind]
     flow = windowed(window, late=correct("2 minutes"))
-    assert_same_as_batch(flow, {"orders": rows}, {"windows": query}, seed=seed, times=3, shuffle=False)
+    assert_same_as_batch(flow, {"orders": rows}, {"windows": query}, seed=seed, times=2, shuffle=False)
 
 
 def test_without_by_and_with_an_offset() -> None:

@@ -9,11 +9,13 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import sqlglot
 from sqlglot import exp
 
 from riverrun import ddl
 from riverrun.ddl import Struct, Type
 from riverrun.errors import Invalid
+from riverrun.flow.expressions import DIALECT
 from riverrun.runtime.blob import PACKED, Packer
 from riverrun.runtime.branch import HIDDEN, TIME, Item
 from riverrun.runtime.job import Branch, Job, struct_name
@@ -40,7 +42,7 @@ class Projection:
     def analyse(self, origin: str, fields: pa.Schema, items: Sequence[Item]) -> Mapping[str, pa.DataType]:
         """Types of expressions that the flow could not infer. They are DuckDB's, which may be wider than Spark's."""
         chosen = ", ".join(f"{_duckdb(item.sql, fields)} AS {_quoted(item.name)}" for item in items)
-        made = self._select(origin, fields.empty_table(), chosen, None)
+        made = _select(origin, fields.empty_table(), chosen, None)
         return {field.name: field.type for field in made.schema}
 
     def packed(self, job: Job, origins: Sequence[str], batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -62,23 +64,43 @@ class Projection:
         items = [f"CAST({_duckdb(i.sql, rows.schema)} AS {kinds[i.name]}) AS {_quoted(i.name)}" for i in branch.items]
         items += [f"epoch_us({_quoted(n)})" if n == TIME else f"{_quoted(n)}" for n in HIDDEN]
         condition = _duckdb(branch.condition, rows.schema) if branch.condition else None
-        made = self._select(branch.origin, rows, ", ".join(items), condition).rename_columns(branch.schema.names)
+        made = _select(branch.origin, rows, ", ".join(items), condition).rename_columns(branch.schema.names)
         table = made.cast(branch.schema).combine_chunks()
         empty = pa.RecordBatch.from_arrays([pa.array([], f.type) for f in branch.schema], schema=branch.schema)
         return table.to_batches()[0] if table.num_rows else empty
 
-    def _select(self, origin: str, rows: pa.Table, items: str, condition: str | None) -> pa.Table:
-        name = struct_name(origin)
-        db = database()
-        db.register(name, rows)
-        try:
-            where = f" WHERE {condition}" if condition else ""
-            return db.sql(f"SELECT {items} FROM {_quoted(name)}{where}").to_arrow_table()
-        except duckdb.Error as error:
-            why = str(error).splitlines()[0]
-            raise Invalid(f"DuckDB cannot run an expression behind {origin}: {why}", hint=HINT) from None
-        finally:
-            db.unregister(name)
+
+def _select(origin: str, rows: pa.Table, items: str, condition: str | None) -> pa.Table:
+    name = struct_name(origin)
+    db = database()
+    db.register(name, rows)
+    try:
+        where = f" WHERE {condition}" if condition else ""
+        return db.sql(f"SELECT {items} FROM {_quoted(name)}{where}").to_arrow_table()
+    except duckdb.Error as error:
+        why = str(error).splitlines()[0]
+        raise Invalid(f"DuckDB cannot run an expression behind {origin}: {why}", hint=HINT) from None
+    finally:
+        db.unregister(name)
+
+
+def compute(sql: Sequence[str], rows: pa.Table) -> pa.Table:
+    """Expressions of Spark SQL over the columns of a table, a column for each."""
+    prefixed = [_prefixed(text, rows.schema.names) for text in sql]
+    items = ", ".join(f"{_duckdb(text, rows.schema)} AS c{number}" for number, text in enumerate(prefixed))
+    return _select("rows", rows, items, None)
+
+
+def _prefixed(sql: str, names: Sequence[str]) -> str:
+    """As branches have it: every column with its origin."""
+    tree = sqlglot.parse_one(sql, dialect=DIALECT)
+    for column in list(tree.find_all(exp.Column)):
+        parts = [part.copy() for part in column.parts]
+        if parts[0].name in names:
+            made = exp.Dot.build([exp.to_identifier(struct_name("rows"), quoted=True), *parts])
+            tree = made if column is tree else tree
+            column.replace(made)
+    return str(tree.sql(dialect=DIALECT))
 
 
 @lru_cache(maxsize=1024)

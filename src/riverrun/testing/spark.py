@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
@@ -15,11 +13,10 @@ from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.log.spec import TopicSpec
 from riverrun.river import River
-from riverrun.runtime.planner import Plan
+from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.testing.local import input_specs, watermarks
 from riverrun.testing.result import Result, appendable, topic_rows, view_changes, view_rows
 from riverrun.testing.script import Advance, Append, Crash, Delete, Process, Step, Tick
-from riverrun.views.places import open_store
 
 _PATIENCE = "120 seconds"
 
@@ -33,7 +30,7 @@ def run_on_spark(
     partitions: int,
     max_rows: int,
 ) -> Result:
-    """A `Tick` really waits, and a crash stops the query between epochs."""
+    """A `Tick` really waits, a crash stops the query between epochs, and what several appends bring may take several."""
     from riverrun.spark.query import Run
 
     if now is not None:
@@ -86,21 +83,13 @@ def _take(run: Any, river: River, step: Step) -> None:
 
 
 def _result(run: Any, river: River, flow: Flow) -> Result:
-    written = [*flow.derived, *(name for name in river.topics() if name not in (*flow.derived, *flow.topics()))]
-    with open_store(river.views_address) as store:
-        epochs = store.last(flow.name).epoch
-        return Result(
-            views={name: view_rows(store, name) for name in flow.views},
-            topics={name: topic_rows(river.topic(name)) for name in written},
-            ledger=run.ledger(),
-            watermarks=watermarks(_last_plan(f"{river.path}/flows/{flow.name}/checkpoint/offsets"), flow),
-            changes={name: view_changes(store, name, epochs) for name in flow.views},
-            epochs=[],
-        )
-
-
-def _last_plan(offsets: str) -> Plan:
-    """The newest plan in Spark's own log."""
-    newest = max((name for name in os.listdir(offsets) if name.isdigit()), key=int)
-    with open(f"{offsets}/{newest}", encoding="utf-8") as file:
-        return Plan.from_json(json.loads(file.read().splitlines()[-1]))
+    written = [name for name in river.topics() if name not in flow.topics()]
+    checkpoint = Checkpoint(f"{river.checkpoints}/{flow.name}", flow.name)
+    return Result(
+        views={name: view_rows(river.store, name) for name in flow.views},
+        topics={name: topic_rows(river.topic(name)) for name in written},
+        ledger=run.ledger(),
+        watermarks=watermarks(checkpoint.plan(checkpoint.planned), flow),
+        changes={name: view_changes(river.store, name, checkpoint.planned) for name in flow.views},
+        epochs=[],
+    )

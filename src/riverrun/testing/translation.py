@@ -22,15 +22,26 @@ from riverrun.flow.schema import DOUBLE, STRING, TIMESTAMP, is_integral
 Typing = Callable[[exp.Expression], "Type | None"]
 
 _SAME = (
-    *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Dot, exp.Var, exp.DataType),
+    *(
+        exp.Column,
+        exp.Identifier,
+        exp.Literal,
+        exp.Boolean,
+        exp.Null,
+        exp.Paren,
+        exp.Dot,
+        exp.Var,
+        exp.DataType,
+        exp.DataTypeParam,
+    ),
     *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ),
     *(exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike),
     *(exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Exp, exp.Pow),
-    *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.IsNan),
+    *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least),
     *(exp.Concat, exp.DPipe, exp.Upper, exp.Lower, exp.Length, exp.Replace, exp.StartsWith, exp.EndsWith, exp.Contains),
     *(exp.StrPosition, exp.Reverse, exp.MD5, exp.Trim),
     *(exp.Interval, exp.Hour, exp.Minute, exp.Second, exp.Year, exp.Month, exp.Day, exp.TsOrDsToDate),
-    *(exp.UnixMicros, exp.UnixMillis, exp.UnixSeconds),
+    exp.UnixMicros,
 )
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 _LENGTHS = ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
@@ -71,6 +82,8 @@ def _rule(node: exp.Expression, type_of: Typing) -> exp.Expression:
             negative = exp.LT(this=node.this.copy(), expression=exp.Literal.number(0))
             nan = exp.Cast(this=exp.Literal.string("nan"), to=exp.DataType.build("double"))
             return exp.Case(ifs=[exp.If(this=negative, true=nan)], default=node.copy())
+        case exp.IsNan():  # of null it is false
+            return exp.Coalesce(this=node.copy(), expressions=[exp.false()])
         case exp.Round():
             return _round(node, type_of)
         case exp.Substring() if _is_positive(node.args.get("start")):
@@ -86,6 +99,12 @@ def _rule(node: exp.Expression, type_of: Typing) -> exp.Expression:
         case exp.Anonymous() if node.name.lower() in ("isnull", "isnotnull") and len(node.expressions) == 1:
             test = exp.Is(this=node.expressions[0].copy(), expression=exp.Null())
             return exp.Paren(this=test if node.name.lower() == "isnull" else exp.Not(this=test))
+        case exp.UnixMillis() | exp.UnixSeconds():
+            return _whole(node.this.sql(dialect="duckdb"), 1000 if isinstance(node, exp.UnixMillis) else 1_000_000)
+        case exp.Like() | exp.ILike() if not node.expression.is_string or "\\" in node.expression.name:
+            raise _refused(node)
+        case exp.Add() | exp.Sub() if _adds_to_a_date(node, type_of):
+            raise _refused(node)
         case exp.Interval() if node.text("unit").upper().removesuffix("S") not in _LENGTHS:
             raise _refused(node)
         case exp.StrPosition() | exp.Trim() | exp.Floor() | exp.Ceil() if _has_more(node):
@@ -105,6 +124,17 @@ def _has_more(node: exp.Expression) -> bool:
     """Arguments beyond the usual ones: where to start, what to trim, how many digits."""
     known = {"this", "substr"}
     return any(value for name, value in node.args.items() if name not in known)
+
+
+def _adds_to_a_date(node: exp.Expression, type_of: Typing) -> bool:
+    """With an interval of hours or days, where the sum stays a date in Spark and is a timestamp in DuckDB."""
+    sides = (node.this, node.expression)
+    return any(isinstance(side, exp.Interval) for side in sides) and TIMESTAMP not in map(type_of, sides)
+
+
+def _whole(moment: str, unit: int) -> exp.Expression:
+    """Whole units since 1970, of earlier moments too."""
+    return _duckdb(f"((EPOCH_US({moment}) - (EPOCH_US({moment}) % {unit} + {unit}) % {unit}) // {unit})")
 
 
 def _is_positive(node: exp.Expression | None) -> bool:
@@ -153,9 +183,10 @@ def _cast(node: exp.Cast, type_of: Typing) -> exp.Expression:
             f"(CASE WHEN {value} IS NULL OR regexp_full_match(trim({value}), '[+-]?[0-9]+')"
             f" THEN CAST({value} AS {kind}) ELSE error('not a whole number: ' || {value}) END)"
         )
-    if before == TIMESTAMP and (is_integral(after) or after == DOUBLE):
-        seconds = f"EPOCH_US({value}) / 1000000"
-        return _duckdb(f"CAST({seconds if after == DOUBLE else f'FLOOR({seconds})'} AS {kind})")
+    if before == TIMESTAMP and is_integral(after):
+        return _duckdb(f"CAST({_whole(value, 1_000_000)} AS {kind})")
+    if before == TIMESTAMP and after == DOUBLE:
+        return _duckdb(f"(EPOCH_US({value}) / 1000000)")
     if before == TIMESTAMP and after == STRING:
         return _duckdb(f"CAST(CAST({value} AS TIMESTAMP) AS VARCHAR)")
     same = before == after or (_is_number(before) and _is_number(after))
