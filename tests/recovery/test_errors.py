@@ -23,7 +23,7 @@ def test_an_error_that_repeats(a_shop):
     assert told[-1].startswith("Unavailable: flow shop failed 5 times in a row at epoch 2: "), run.errors
     assert "'many'" in told[-1]
     assert "DOUBLE" in told[-1]
-    assert "Traceback" not in run.errors
+    assert "NumberFormatException" not in run.errors
     assert any(line.startswith("state failing") for line in run.lines)
 
 

@@ -10,12 +10,15 @@ import pytest
 
 pytestmark = pytest.mark.spark
 
-IN_THE_DRIVER = [
+TOPICS = [
+    "append.written",  # of the new run's fence
     "commit.begin",
-    "append.written",  # of the first append: the new run's fence
-    "append.written:4",  # of the epoch's own
+    "append.written:4",  # of the epoch's own rows
+    "append.published:5",
     "commit.topics",
     "commit.aside",
+]
+VIEWS = [
     "views.netted",
     "views.begun",
     "views.changed:1",
@@ -37,12 +40,13 @@ def test_killed_when_the_topic_has_the_epoch_and_the_views_do_not(a_shop):
 
 @pytest.mark.recovery
 @pytest.mark.timeout(3600)
-def test_killed_at_every_step(a_shop):
-    """One river, one kill at each step. A planner or worker stops at its step; its driver is killed, and then it goes on:
-    nothing that outlives a driver may do harm."""
+@pytest.mark.parametrize("places", [TOPICS, VIEWS, ELSEWHERE], ids=["topics", "views", "elsewhere"])
+def test_killed_at_every_step(a_shop, places):
+    """One kill at each step, one after the other. A planner or worker stops at its step; its driver is killed, and then
+    it goes on: nothing that outlives a driver may do harm."""
     a_shop.feed()
     a_shop.complete()
-    for place in [*IN_THE_DRIVER, *ELSEWHERE]:
+    for place in places:
         a_shop.feed()
         if place in ELSEWHERE:
             run = a_shop.start(failpoints=f"{place}=stop")

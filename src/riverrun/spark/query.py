@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 
 from riverrun.durations import Duration, seconds
@@ -40,6 +41,10 @@ from riverrun.spark.session import cores, session
 from riverrun.spark.source import Deployment
 
 log = logging.getLogger("riverrun.spark")
+
+# What fails in an epoch is told by the run, in one line; these would print it again, at length.
+for _name in ("py4j.clientserver", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    PySparkLogger.getLogger(_name).setLevel(logging.CRITICAL)
 
 _PAUSES = (0.5, 1, 2, 5)  # after a failure; a run that fails once more at the same epoch is given up
 _LOOK = 2  # seconds between two looks whether a newer run has taken over
