@@ -1,0 +1,97 @@
+"""What went wrong, out of what Spark says about it. The texts are Spark's, shortened."""
+
+from __future__ import annotations
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from riverrun.errors import Conflict, DiskFull, Fenced, OutOfRange, Transient, Unavailable
+from riverrun.spark import failures
+
+PLANNER = """[STREAM_FAILED] Query [id = bad448e8, runId = e137edea] terminated with exception: \
+[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform latestOffset: \
+Traceback (most recent call last):
+  File "…/python_streaming_source_runner.py", line 281, in main
+  File "…/planner.py", line 86, in next
+    known = self._recall(plan)
+            ^^^^^^^^^^^^^^^^^^
+{error}
+ SQLSTATE: 38000 SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: ok [id = bad448e8, runId = e137edea]
+Current Committed Offsets: {{{{"epoch": 1, "received": 1794742672841897}}}}
+"""
+CAST = """[CAST_INVALID_INPUT] The value 'many' of the type "STRING" cannot be cast to "DOUBLE" because it is malformed. \
+Correct the value. SQLSTATE: 22018
+== SQL (line 1, position 43) ==
+...`s_44f7ecd9` IS NOT NULL AND (((CAST(`s_44f7ecd9`.`amount` AS DOUBLE)) > 0)) THEN named_struct('user'...
+                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+"""
+WORKER = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent failure: Lost task 0.0: \
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "…/worker.py", line 1, in main
+  File "…/shop.py", line 7, in doubled
+    return 2 / nothing
+ZeroDivisionError: division by zero
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:1)
+"""
+
+
+def planner(error: str) -> Exception:
+    return RuntimeError(PLANNER.format(error=error))
+
+
+def test_errors_of_our_own_come_back_as_themselves():
+    told = planner(
+        "riverrun.errors.OutOfRange: topic t, partition 0: offset 3 is no longer kept, only 7 to 9. Start at 7"
+    )
+    found = failures.is_final(told)
+    assert isinstance(found, OutOfRange)
+    assert str(found) == "topic t, partition 0: offset 3 is no longer kept, only 7 to 9. Start at 7"
+    assert failures.cause(told) == str(found)
+    assert not failures.may_pass(told)
+    fenced = Fenced("run 1 may write nothing more")
+    assert failures.is_final(fenced) is fenced
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ("riverrun.errors.Busy: another process writes", Transient),
+        ("riverrun.errors.Transient: the view store is away", Transient),
+        ("OSError: [Errno 28] No space left on device: '/x/state/1.arrow'", DiskFull),
+    ],
+)
+def test_what_will_pass(error, kind):
+    told = planner(error)
+    assert failures.may_pass(told)
+    assert isinstance(failures.understood(told), kind)
+    assert failures.is_final(told) is None
+
+
+def test_what_may_be_tried_again():
+    for told in (planner("ValueError: odd"), Unavailable("the directory cannot be used"), RuntimeError(CAST)):
+        assert failures.is_final(told) is None
+        assert not failures.may_pass(told)
+    assert failures.is_final(Conflict("no")) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (PLANNER.format(error="FileNotFoundError: [Errno 2] no: 'x'"), "FileNotFoundError: [Errno 2] no: 'x'"),
+        (CAST, CAST.split("] ")[1].split(" SQLSTATE", maxsplit=1)[0]),
+        (WORKER, "ZeroDivisionError: division by zero"),
+        ("Python worker exited unexpectedly (crashed)", "Python worker exited unexpectedly (crashed)"),
+        ("", "RuntimeError('')"),
+    ],
+)
+def test_the_cause_is_one_line(text, line):
+    assert failures.cause(RuntimeError(text)) == line
+
+
+def test_a_jvm_that_is_gone():
+    assert failures.is_gone(Py4JNetworkError("Answer from Java side is empty"))
+    assert failures.is_gone(ConnectionRefusedError(111, "refused"))
+    assert not failures.is_gone(RuntimeError(CAST))
