@@ -69,6 +69,9 @@ class Settings:
     tombstone_grace: int = _time("1 day", "compaction keeps tombstones this long, so that slow readers see the delete")
     producer_memory: int = _size("64 MiB", "what one producer() may hold in memory before its on_full policy decides")
     spill_bytes: int = _size("1 GiB", 'what one producer(on_full="spill") may put on disk before it blocks')
+    driver_memory: int = _size(
+        "2 GiB", "heap of Spark's driver; on one machine that is all of Spark but its Python workers"
+    )
     producer_expiry: int = _time("7 days", "sequences of producers without a fence are forgotten after this long")
 
     @classmethod

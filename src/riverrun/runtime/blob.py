@@ -21,7 +21,7 @@ PACKED = pa.schema([("shard", pa.int32()), ("branch", pa.int32()), ("blob", pa.b
 PACKED_DDL = "shard int, branch int, blob binary"
 
 # Branch numbers of what is not rows of a branch.
-CONTROL, MANIFEST, LEDGER, LATE, QUARANTINE = -1, -2, -3, -4, -5
+CONTROL, MANIFEST, LEDGER, LATE, QUARANTINE, WORK = -1, -2, -3, -4, -5, -6
 
 
 class Packer:

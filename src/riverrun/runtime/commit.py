@@ -20,11 +20,11 @@ from riverrun.flow.nodes import Topic as TopicEnd
 from riverrun.flow.nodes import View as ViewEnd
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
-from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, QUARANTINE, rows_of
+from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, QUARANTINE, WORK, rows_of
 from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, TIME, WEIGHT
 from riverrun.runtime.host import Control
 from riverrun.runtime.job import Job
-from riverrun.runtime.manifest import Manifest
+from riverrun.runtime.manifest import Manifest, SourceClock
 from riverrun.state.directory import StateDirectory
 from riverrun.views import Epoch, Store, ViewSpec
 from riverrun.views.net import net
@@ -43,6 +43,7 @@ class Outputs:
     counts: dict[tuple[str, str], dict[str, int]]
     late: list[tuple[str, str, bytes]]
     quarantined: list[tuple[str, str, bytes]]
+    work: dict[str, int]  # topic or node → microseconds that tasks spent on it
 
 
 def take_apart(packed: pa.Table) -> Outputs:
@@ -53,6 +54,7 @@ def take_apart(packed: pa.Table) -> Outputs:
     counts: dict[tuple[str, str], dict[str, int]] = {}
     late: list[tuple[str, str, bytes]] = []
     quarantined: list[tuple[str, str, bytes]] = []
+    work: dict[str, int] = {}
     shards, branches = packed.column("shard").to_pylist(), packed.column("branch").to_pylist()
     blobs = packed.column("blob")
     for i, (shard, branch) in enumerate(zip(shards, branches, strict=True)):
@@ -73,10 +75,13 @@ def take_apart(packed: pa.Table) -> Outputs:
             late.append(msgspec.msgpack.decode(blob, type=tuple[str, str, bytes]))
         elif branch == QUARANTINE:
             quarantined.append(msgspec.msgpack.decode(blob, type=tuple[str, str, bytes]))
+        elif branch == WORK:
+            name, micros = msgspec.msgpack.decode(blob)
+            work[name] = work.get(name, 0) + micros
     if control is None:
         raise Corrupt("an epoch came back without its control")
     ordered = {branch: [blob for _, blob in sorted(found, key=lambda pair: pair[0])] for branch, found in rows.items()}
-    return Outputs(control, ordered, nodes, counts, late, quarantined)
+    return Outputs(control, ordered, nodes, counts, late, quarantined, work)
 
 
 class Committer:
@@ -132,6 +137,8 @@ class Committer:
             nodes=made.nodes,
             fingerprints={operator.id: operator.fingerprint for stage in self._job.stages for operator in stage},
             final=made.control.final,
+            sources=self._sources(made.control),
+            memory=made.control.memory,
         )
         epoch = Epoch(
             flow=self._name,
@@ -147,6 +154,15 @@ class Committer:
         failpoint("commit.store")
         self.last = self._store.last(self._name)
         self._sweep(manifest)
+
+    def _sources(self, control: Control) -> dict[str, SourceClock]:
+        """Every source's clock after the epoch, for the status."""
+        found = {}
+        for reading in self._job.readings:
+            for source in (reading.id, *(clock for clock, _, _ in reading.clocks)):
+                end = control.watermarks[source][1]
+                found[source] = SourceClock(reading.topic, end, reading.lateness, reading.idle)
+        return found
 
     def _changes(self, end: ViewEnd, made: Outputs) -> pa.Table:
         spec = view_spec(self._flow, self._job, end, self._suffix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
@@ -14,7 +15,7 @@ from riverrun.errors import Corrupt
 from riverrun.failpoints import failpoint
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, WATERMARK, Clock
 from riverrun.kernels.watermark import combined, delayed
-from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, Packer, carried, picked, rows_of, to_arrow
+from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, WORK, Packer, carried, picked, rows_of, to_arrow
 from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, TIME, WEIGHT
 from riverrun.runtime.job import Job, Operator
 from riverrun.state.directory import StateDirectory
@@ -30,6 +31,7 @@ class Control(msgspec.Struct):
     positions: dict[str, dict[int, int]]  # where the epoch's input ends
     manifest: dict[str, dict[str, Any]]  # node id → shard → entry
     state: str  # where the state files are
+    memory: str | None = None  # what the planner remembers after the epoch
 
     def clock(self, operator: Operator) -> Clock:
         """The node's own clock: the smallest of its sources' watermarks, each minus the delay on the way."""
@@ -83,7 +85,10 @@ def run_stage(
             continue
         here = {branch.index for operator in job.stages[stage] for branch in job.into_operator[operator.id]}
         for operator in job.stages[stage]:
+            begun = time.perf_counter_ns()
             made = _step(job, operator, number, shard, shard.control, packer)
+            worked = (time.perf_counter_ns() - begun) // 1000
+            packer.add(number, WORK, msgspec.msgpack.encode((operator.id, worked)))
             if made is not None:
                 rows[operator.id] = made
         for branch, blobs in shard.blobs.items():

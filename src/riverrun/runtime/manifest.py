@@ -13,6 +13,15 @@ from riverrun.errors import Conflict
 from riverrun.views import Last
 
 
+class SourceClock(msgspec.Struct):
+    """How far event time has come at a source, and what it follows from."""
+
+    topic: str
+    watermark: int
+    lateness: int
+    idle: int | None
+
+
 class Manifest(msgspec.Struct):
     """State after an epoch: node id → shard → entry, and what it was computed for."""
 
@@ -21,6 +30,8 @@ class Manifest(msgspec.Struct):
     nodes: dict[str, dict[str, Any]]
     fingerprints: dict[str, str]
     final: bool = False
+    sources: dict[str, SourceClock] = {}
+    memory: str | None = None  # the planner's file that the clocks follow from
 
     def encode(self) -> bytes:
         return msgspec.msgpack.encode(self)

@@ -5,6 +5,7 @@ Branches without SQL are packed here; rows for the others go on as one struct pe
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from riverrun.durations import show
 from riverrun.kernels.watermark import ahead
 from riverrun.log.topic import Topic
-from riverrun.runtime.blob import CONTROL, LEDGER, QUARANTINE, Packer, picked
+from riverrun.runtime.blob import CONTROL, LEDGER, QUARANTINE, WORK, Packer, picked
 from riverrun.runtime.branch import OFFSET, PARTITION, PARTITIONS, TIME, WEIGHT
 from riverrun.runtime.host import Control
 from riverrun.runtime.job import RAW, Job, Reading
@@ -64,6 +65,7 @@ def control(before: Plan, plan: Plan, last: Last, flow: str, state: str) -> Cont
         positions={topic: dict(parts) for topic, parts in plan.positions.items()},
         manifest=state_before(last, before.epoch, flow),
         state=state,
+        memory=plan.memory,
     )
 
 
@@ -75,14 +77,17 @@ def read(
     if control is not None:
         yield shape.packed(_controls(control, job.shards))
     counts: dict[str, dict[str, int]] = {}
+    worked: dict[str, int] = {}
     for part in parts:
         readings = [reading for reading in job.readings if reading.topic == part.topic]
-        for rows in _chunks(topics[part.topic], part):
+        for rows in _timed(_chunks(topics[part.topic], part), part.topic, worked):
             for reading in readings:
                 yield from _seen(job, shape, reading, rows, counts.setdefault(reading.id, {}))
     packer = Packer(job.shards)
     for source, count in counts.items():
         packer.add(0, LEDGER, msgspec.msgpack.encode((source, "topic", count)))
+    for topic, micros in worked.items():
+        packer.add(0, WORK, msgspec.msgpack.encode((topic, micros)))
     yield shape.packed(packer.batch())
 
 
@@ -162,6 +167,17 @@ def _carried(reading: Reading, rows: pa.Table) -> pa.RecordBatch:
         OFFSET: rows.column("_offset"),
     }
     return pa.table(columns).combine_chunks().to_batches()[0]
+
+
+def _timed(chunks: Iterator[pa.Table], topic: str, worked: dict[str, int]) -> Iterator[pa.Table]:
+    """The same, and how long it took to get them, in microseconds."""
+    while True:
+        begun = time.perf_counter_ns()
+        chunk = next(chunks, None)
+        worked[topic] = worked.get(topic, 0) + (time.perf_counter_ns() - begun) // 1000
+        if chunk is None:
+            return
+        yield chunk
 
 
 def _chunks(topic: Topic, part: Range) -> Iterator[pa.Table]:

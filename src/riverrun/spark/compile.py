@@ -18,14 +18,16 @@ from riverrun.runtime.branch import HIDDEN, TIME, Item
 from riverrun.runtime.host import run_stage
 from riverrun.runtime.job import Branch, Job, struct_name
 from riverrun.runtime.shape import Shape
-from riverrun.spark.source import Deployment, log_source, source_name
+from riverrun.runtime.source import source_shape
+from riverrun.spark.registration import log_source, source_name
+from riverrun.spark.source import Deployment
 from riverrun.spark.types import arrow_schema, spark_schema
 
 
 def streaming_frame(spark: SparkSession, deployment: Deployment) -> DataFrame:
     """The whole flow; its rows are `PACKED`."""
     job = deployment.job
-    spark.dataSource.register(log_source(deployment))
+    spark.dataSource.register(log_source(deployment, spark_schema(source_shape(job).schema)))
     frame = spark.readStream.format(source_name(deployment.flow)).load()
     frame = _projected(frame, job, job.streams)
     for stage, operators in enumerate(job.stages):

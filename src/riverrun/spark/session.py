@@ -1,4 +1,8 @@
-"""One Spark session per process, set up for one machine; every setting can be overridden for a cluster."""
+"""One Spark session per process, set up for one machine; for a cluster, `master` or a session of your own.
+
+What it takes to start: a JVM (less with `archive`), Spark's context, and Python workers. The workers are started while
+the flow is still being compiled.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +10,44 @@ import os
 import sys
 import tempfile
 import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
+
+from riverrun.errors import Unavailable
+from riverrun.java import find_java
+from riverrun.settings import Settings
+from riverrun.spark import archive, jvm
 
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _starting = threading.Lock()
 
 
-def session(master: str | None = None, options: dict[str, str] | None = None) -> SparkSession:
-    """The session of this process, started when first asked for."""
+def session(
+    master: str | None = None,
+    settings: Settings | None = None,
+    options: Mapping[str, str] | None = None,
+    jvm_options: Sequence[str] = (),
+) -> SparkSession:
+    """The session of this process, started when first asked for. One that is there already is used as it is."""
     with _starting:
-        active = SparkSession.getActiveSession()
-        if active is not None:
-            return active
+        if SparkContext._active_spark_context is not None:
+            return SparkSession.builder.getOrCreate()
         # Workers import the packages of this environment, and kernels compute in one thread each.
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        builder: Any = SparkSession.builder.appName("riverrun").master(master or f"local[{cores()}]")
-        for name, value in {**_defaults(), **(options or {})}.items():
-            builder = builder.config(name, value)
-        spark: SparkSession = builder.getOrCreate()
-        spark.sparkContext.setLogLevel("OFF")
+        conf = {**_defaults(master or f"local[{cores()}]", settings or Settings.load()), **(options or {})}
+        with _announced("starting Spark"):
+            gateway = _living_gateway() or _start(conf, jvm_options)
+            context = SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=gateway)
+        spark = SparkSession(context)
+        threading.Thread(target=_start_workers, args=(spark,), name="riverrun-workers", daemon=True).start()
         return spark
 
 
@@ -37,15 +56,82 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _defaults() -> dict[str, str]:
-    java = "-XX:+UseParallelGC -XX:TieredStopAtLevel=4 -Dio.netty.tryReflectionSetAccessible=true"
+def spark_home() -> str:
+    """Where Spark is installed."""
+    home: str = _find_spark_home()
+    return home
+
+
+def _start(conf: Mapping[str, str], options: Sequence[str]) -> Any:
+    java, home = find_java(), spark_home()
+    every = ["-XX:+UseParallelGC", *options]
+    if not conf["spark.master"].startswith("local"):
+        return jvm.submit(java, home, every, conf)
+    path = archive.location(java, home)
+    if options or not os.path.exists(path):
+        return jvm.start(java, home, every, conf)
+    try:
+        return jvm.start(java, home, [*every, *archive.using(path)], conf)
+    except Unavailable:
+        os.unlink(path)  # whatever it was, an archive can be made again
+        return jvm.start(java, home, every, conf)
+
+
+def _living_gateway() -> Any:
+    """The JVM that a session of this process left behind, if it is still there."""
+    gateway = SparkContext._gateway
+    if gateway is not None and getattr(gateway, "proc", None) is not None and gateway.proc.poll() is not None:
+        SparkContext._gateway = SparkContext._jvm = None
+    return SparkContext._gateway
+
+
+def _start_workers(spark: SparkSession) -> None:
+    try:
+        spark.range(0, cores(), 1, cores()).mapInArrow(_same, "id bigint").toArrow()
+    except Exception:  # the first epoch will start them, or say what is wrong
+        pass
+
+
+def _same(batches: Iterable[Any]) -> Iterable[Any]:
+    return batches
+
+
+@contextmanager
+def _announced(what: str) -> Iterator[None]:
+    """A line that counts seconds, for whoever sits at a terminal; gone when it is done."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    begun = time.monotonic()
+
+    def count() -> None:
+        while True:
+            sys.stderr.write(f"\r{what} … {time.monotonic() - begun:.0f} s")
+            sys.stderr.flush()
+            if done.wait(1):
+                return
+
+    counting = threading.Thread(target=count, name="riverrun-starting", daemon=True)
+    counting.start()
+    try:
+        yield
+    finally:
+        done.set()
+        counting.join()
+        sys.stderr.write("\r\033[K")
+        sys.stderr.flush()
+
+
+def _defaults(master: str, settings: Settings) -> dict[str, str]:
     return {
+        "spark.app.name": "riverrun",
+        "spark.master": master,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": java,
+        "spark.driver.memory": f"{settings.driver_memory >> 20}m",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(cores()),
@@ -53,7 +139,7 @@ def _defaults() -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
         "spark.sql.streaming.minBatchesToRetain": "4",
         "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "riverrun-warehouse"),
+        "spark.python.daemon.module": "riverrun.spark.daemon",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
-        "spark.log.level": "OFF",
     }

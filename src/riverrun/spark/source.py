@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from riverrun.failpoints import failpoint
 from riverrun.log.topic import Topic
@@ -24,7 +24,7 @@ from riverrun.runtime.host import Control
 from riverrun.runtime.job import Job
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.planner import Plan, Planner
-from riverrun.runtime.source import Range, control, ranges, read, source_shape
+from riverrun.runtime.source import Range, control, ranges, read
 from riverrun.views import Last
 from riverrun.views.places import open_store
 
@@ -186,30 +186,3 @@ def _wait(topics: Mapping[str, Topic], plan: Plan, timeout: float) -> None:
 
     with Bell([f"{topic.directory}/wake" for topic in topics.values()]) as bell:  # type: ignore[attr-defined]
         bell.wait_until(more, timeout)
-
-
-def source_name(flow: str) -> str:
-    """What the source of a flow is called in Spark; one session may run several."""
-    return "riverrun_" + flow.encode().hex()
-
-
-def log_source(deployment: Deployment) -> type[DataSource]:
-    """A data source class for one flow; Spark pickles it, and the deployment with it."""
-    from pyspark.sql.types import StructType
-
-    from riverrun.spark.types import spark_schema
-
-    schema: StructType = spark_schema(source_shape(deployment.job).schema)
-
-    class LogSource(DataSource):  # type: ignore[misc]
-        @classmethod
-        def name(cls) -> str:
-            return source_name(deployment.flow)
-
-        def schema(self) -> StructType:
-            return schema
-
-        def streamReader(self, schema: StructType) -> LogReader:
-            return LogReader(deployment)
-
-    return LogSource

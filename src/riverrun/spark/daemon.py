@@ -1,0 +1,33 @@
+"""What Spark forks its Python workers from: everything they need is loaded once, before the first fork.
+
+Nothing is computed here, so no lock is held and no thread pool is there when a worker is forked.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+_NEEDED = (
+    "pandas",  # Spark asks for it wherever Arrow is involved
+    "pyspark.worker",
+    "pyspark.sql.pandas.serializers",
+    "pyspark.sql.worker.plan_data_source_read",
+    "riverrun.runtime.host",
+    "riverrun.spark.source",
+)
+
+
+def main() -> None:
+    """Load, then do as Spark's own daemon."""
+    from pyspark.daemon import manager
+
+    for library in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(library, "1")
+    for name in _NEEDED:
+        import_module(name)
+    manager()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""How fast a run is and where its time goes, from its commits and from Spark's own progress."""
+
+from __future__ import annotations
+
+import collections
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_SPAN = 10.0  # seconds that a rate is taken over
+
+
+@dataclass(frozen=True)
+class Committed:
+    """One epoch, as the driver saw it. Seconds; `work` is what tasks spent on topics and nodes, side by side."""
+
+    epoch: int
+    at: float
+    rows: int
+    computing: float
+    committing: float
+    work: Mapping[str, float]
+
+
+class Progress:
+    """What the last epochs of a run took."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._epochs: collections.deque[Committed] = collections.deque(maxlen=1000)
+        self._around: dict[int, float] = {}
+
+    def committed(self, epoch: int, rows: int, computing: float, committing: float, work: Mapping[str, int]) -> None:
+        """An epoch has taken effect; `work` is in microseconds."""
+        spent = {name: micros / 1e6 for name, micros in work.items()}
+        self._epochs.append(Committed(epoch, time.monotonic(), rows, computing, committing, spent))
+
+    def told(self, reports: Iterable[Mapping[str, Any]]) -> None:
+        """Spark's own reports: what it did around our part of each epoch. Waiting for rows is not work."""
+        for report in reports:
+            took = report["durationMs"]
+            if "addBatch" in took:
+                around = took["triggerExecution"] - took["addBatch"] - took.get("latestOffset", 0)
+                self._around[int(report["batchId"]) + 1] = max(around, 0) / 1000
+        for epoch in sorted(self._around)[:-100]:
+            del self._around[epoch]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether Spark has reported on the last epoch."""
+        return not self._epochs or self._epochs[-1].epoch in self._around
+
+    def rate(self) -> float:
+        """Rows per second, over the last ten seconds."""
+        now = time.monotonic()
+        since = max(now - _SPAN, self._begun)
+        rows = sum(epoch.rows for epoch in self._epochs if epoch.at > since)
+        return round(rows / max(now - since, 0.001), 1)
+
+    def times(self, topics: Iterable[str], cores: int) -> dict[str, float]:
+        """The last epoch in seconds: planned by Spark, read from the log, computed, committed. They add up.
+
+        Tasks read side by side, on all cores; that share of the computing time is given as reading.
+        """
+        if not self._epochs:
+            return {}
+        last = self._epochs[-1]
+        reading = min(sum(last.work.get(topic, 0.0) for topic in topics) / cores, last.computing)
+        around = self._around.get(last.epoch, 0.0)
+        parts = {
+            "plan": around,
+            "read": reading,
+            "compute": last.computing - reading,
+            "commit": last.committing,
+        }
+        return {name: round(seconds, 3) for name, seconds in parts.items()}
+
+    def nodes(self, topics: Iterable[str]) -> dict[str, float]:
+        """Seconds of the last epoch that tasks spent in each stateful node, the slowest first."""
+        if not self._epochs:
+            return {}
+        read = set(topics)
+        work = {name: round(spent, 3) for name, spent in self._epochs[-1].work.items() if name not in read}
+        return dict(sorted(work.items(), key=lambda item: -item[1]))
