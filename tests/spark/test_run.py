@@ -64,7 +64,7 @@ def test_views_and_topics_follow_the_log(river):
         assert sum(row["n"] for row in rows) == 400
         assert len(river.view("large").rows()) == 40
         status = run.status()
-        assert status["lag"] == {"orders": 0}
+        assert status["lag"]["topics"] == {"orders": 0}
     # stopped, and resumed where it stopped
     topic.append(orders(400, 500))
     with river.run(shop()) as run:

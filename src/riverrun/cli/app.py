@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from riverrun.cli import demo, doctor, group, topic, version
+from riverrun.cli import demo, doctor, group, plan, topic, version, view
+from riverrun.cli.run import run as run_flow
 from riverrun.errors import Corrupt, RiverrunError, Transient
 
 # click's ClickException; which package it lives in depends on the version of typer.
@@ -20,14 +21,17 @@ _Misuse: Any = typer.BadParameter.__mro__[2]
 _MISTAKES = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 app = typer.Typer(
-    help="A durable, partitioned log in a directory: topics, consumer groups, queues.",
+    help="A durable, partitioned log in a directory, flows on Spark, and the views they keep up to date.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
+app.add_typer(view.app, name="view")
 app.command("demo")(demo.demo)
+app.command("run")(run_flow)
+app.command("plan")(plan.plan)
 app.command("doctor")(doctor.doctor)
 app.command("version")(version.version)
 

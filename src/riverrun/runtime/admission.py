@@ -14,7 +14,7 @@ from riverrun.runtime.job import Job
 from riverrun.runtime.manifest import Manifest
 from riverrun.views import Last, Store
 
-_ANEW = "Run it under another name, or replay into other outputs with suffix="
+ANEW = "Run it under another name, or replay into other outputs with suffix="
 
 
 def resumable(flow: str, store: Store, checkpoint: Checkpoint, inputs: Mapping[str, Topic]) -> Manifest | None:
@@ -35,7 +35,7 @@ def resumable(flow: str, store: Store, checkpoint: Checkpoint, inputs: Mapping[s
         raise Conflict(
             f"flow {flow} reads {', '.join(sorted(inputs))} now;"
             f" its views were computed from {', '.join(sorted(last.positions))}",
-            hint=_ANEW,
+            hint=ANEW,
         )
     for name, topic in inputs.items():
         topic.check_range(last.positions[name], topic.earliest[name], topic.latest[name])
@@ -62,7 +62,7 @@ def refuse_changed(flow: str, known: Manifest | None, job: Job) -> None:
     changed = sorted(node for node, print_ in now.items() if known.fingerprints.get(node, print_) != print_)
     fresh = sorted(node for node in now if node not in known.fingerprints)
     if changed or fresh:
-        raise Conflict(f"flow {flow} has changed since its last epoch: {', '.join([*changed, *fresh])}", hint=_ANEW)
+        raise Conflict(f"flow {flow} has changed since its last epoch: {', '.join([*changed, *fresh])}", hint=ANEW)
 
 
 def check_declared(declared: InputTopic, spec: TopicSpec) -> None:

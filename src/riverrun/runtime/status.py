@@ -31,7 +31,7 @@ def flow_status(flow: str, last: Last, ends: Mapping[str, Mapping[int, int]], ho
         "lag": _lag(last, ends, now),
         "sources": _sources(manifest, home, now) if manifest else [],
         "late": sum(entry["late_dropped"] + entry["late_aside"] for entry in last.ledger or []),
-        "state": _state(manifest) if manifest else {"bytes": 0, "files": 0, "nodes": {}},
+        "state_size": _state_size(manifest) if manifest else {"bytes": 0, "files": 0, "nodes": {}},
     }
 
 
@@ -80,7 +80,7 @@ def _source(name: str, clock: SourceClock, remembered: bytes | None, now: int) -
     }
 
 
-def _state(manifest: Manifest) -> dict[str, Any]:
+def _state_size(manifest: Manifest) -> dict[str, Any]:
     """What the state takes: files, and bytes in them and in the manifest itself."""
     nodes = {}
     for node, shards in manifest.nodes.items():

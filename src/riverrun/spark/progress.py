@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from riverrun.runtime.commit import Outputs
+
 _SPAN = 10.0  # seconds that a rate is taken over
 
 
@@ -31,10 +33,11 @@ class Progress:
         self._epochs: collections.deque[Committed] = collections.deque(maxlen=1000)
         self._around: dict[int, float] = {}
 
-    def committed(self, epoch: int, rows: int, computing: float, committing: float, work: Mapping[str, int]) -> None:
-        """An epoch has taken effect; `work` is in microseconds."""
-        spent = {name: micros / 1e6 for name, micros in work.items()}
-        self._epochs.append(Committed(epoch, time.monotonic(), rows, computing, committing, spent))
+    def committed(self, made: Outputs, computing: float, committing: float) -> None:
+        """An epoch has taken effect."""
+        rows = sum(count["read"] for (_, input), count in made.counts.items() if input == "topic")
+        work = {name: micros / 1e6 for name, micros in made.work.items()}
+        self._epochs.append(Committed(made.control.epoch, time.monotonic(), rows, computing, committing, work))
 
     def told(self, reports: Iterable[Mapping[str, Any]]) -> None:
         """Spark's own reports: what it did around our part of each epoch. Waiting for rows is not work."""

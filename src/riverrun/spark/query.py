@@ -35,8 +35,10 @@ from riverrun.runtime.commit import Committer, aside_specs, topic_spec, view_spe
 from riverrun.runtime.job import Job, compile_flow
 from riverrun.runtime.manifest import Manifest
 from riverrun.runtime.patience import Patience
+from riverrun.runtime.status import flow_status, moment
 from riverrun.spark import failures
 from riverrun.spark.compile import analyser, streaming_frame
+from riverrun.spark.progress import Progress
 from riverrun.spark.session import cores, session
 from riverrun.spark.source import Deployment
 
@@ -71,7 +73,7 @@ class Run:
         self._checkpoint = Checkpoint(self._home, self.name)
         self._inputs = self._open_inputs()
         known = resumable(self.name, self._store, self._checkpoint, self._inputs)
-        self._spark = session(river.master)
+        self._spark = session(river.master, river.settings)
         job = compile_flow(flow, known.shards if known else cores(), analyser(self._spark))
         refuse_changed(self.name, known, job)
         self._fence = self._store.take_fence(self.name)
@@ -93,6 +95,8 @@ class Run:
         self._failure: BaseException | None = None
         self._raised: BaseException | None = None  # by the newest call of `_take`, while Spark only knows its text
         self._trouble: BaseException | None = None  # since when no epoch succeeded
+        self._next_try: int | None = None
+        self._progress = Progress()
         self._taking = threading.Lock()
         self._stopping = threading.Event()
         self._ended = threading.Event()
@@ -128,37 +132,52 @@ class Run:
         self._wait(self._is_final, timeout, "drain")
         self.stop()
 
-    def stop(self) -> None:
-        """Finish the epoch and stop. What was processed stays; the next run goes on from there."""
+    def wait(self, timeout: Duration | None = None) -> bool:
+        """Whether the run has ended, waiting so long for it. Raises what made it fail."""
+        ended = self._ended.wait(seconds(timeout))
+        if self._failure is not None:
+            raise self._failure
+        return ended
+
+    def stop(self, patience: Duration | None = None) -> None:
+        """Finish the epoch and stop. What was processed stays; the next run goes on from there.
+
+        An epoch that takes longer than `patience` is given up, and done again by the next run.
+        """
         if self._ended.is_set():
             return
         self._stopping.set()
-        with self._taking:
-            pass  # the epoch in progress is finished first, unless it waits for something that is away
+        limit = seconds(patience)
+        # The epoch in progress is finished first, unless it waits for something that is away.
+        if self._taking.acquire(timeout=-1 if limit is None else limit):
+            self._taking.release()
+        self._ask_spark()
         self._query.stop()
         self._ended.wait(30)
 
     def status(self) -> dict[str, Any]:
-        """Where the run is: epoch, positions, lag, the last epoch's times; why it waits or failed."""
-        last = self._committer.last
-        behind = {
-            name: sum(
-                max(offset - last.positions.get(name, {}).get(p, 0), 0) for p, offset in topic.latest[name].items()
-            )
-            for name, topic in self._inputs.items()
-        }
-        progress = None if self._ended.is_set() else self._query.lastProgress
+        """Where the run is, as plain data: its state and why, epoch, lag, watermarks and who holds them back, rows per
+        second, the last epoch's times in seconds, what the state takes. Answers after the end, too."""
+        self._ask_spark()
+        ends = {name: topic.latest[name] for name, topic in self._inputs.items()}
         return {
-            "flow": self.name,
+            **flow_status(self.name, self._committer.last, ends, self._home),
             "state": self._state(),
             "reason": self._reason(),
-            "epoch": last.epoch,
+            "next_try": moment(self._next_try) if self._next_try else None,
             "fence": self._fence,
-            "positions": str(Position(last.positions)),
-            "lag": behind,
-            "committed": last.committed,
-            "times": dict(progress["durationMs"]) if progress else {},
+            "rows_per_second": self._progress.rate(),
+            "times": self._progress.times(self._inputs, cores()),
+            "nodes": self._progress.nodes(self._inputs),
         }
+
+    def _ask_spark(self) -> None:
+        """Take in what Spark has reported since; it forgets its reports when it is stopped."""
+        if not self._progress.is_complete:
+            try:
+                self._progress.told(self._query.recentProgress)
+            except Exception as error:  # the JVM is gone, and the run says so itself
+                log.debug("no progress from Spark: %s", error)
 
     def ledger(self) -> list[dict[str, Any]]:
         """Where every row went, in total."""
@@ -259,9 +278,12 @@ class Run:
             try:
                 self._patience.through(lambda: self._store.check_fence(self.name, self._fence))
                 if not self._committer.is_committed(batch + 1):
+                    begun = time.monotonic()
                     made = self._committer.received(frame.toArrow())
+                    computed = time.monotonic()
                     self._checkpoint.settle(made.control.epoch, made.control.positions)
                     self._patience.through(lambda: self._committer.apply(made))
+                    self._progress.committed(made, computed - begun, time.monotonic() - computed)
                 self._trouble = None
             except BaseException as error:
                 self._raised = error
@@ -324,7 +346,9 @@ class Run:
         pause = _PAUSES[tries - 1] if tries else _LOOK
         log.warning("flow %s failed, trying again in %s s: %s", self.name, pause, cause)
         log.debug("%s", self._trouble)
+        self._next_try = time.time_ns() // 1000 + int(pause * 1_000_000)
         self._stopping.wait(pause)
+        self._next_try = None
         return tries
 
 

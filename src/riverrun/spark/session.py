@@ -7,6 +7,7 @@ the flow is still being compiled.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -45,7 +46,8 @@ def session(
         conf = {**_defaults(master or f"local[{cores()}]", settings or Settings.load()), **(options or {})}
         with _announced("starting Spark"):
             gateway = _living_gateway() or _start(conf, jvm_options)
-            context = SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=gateway)
+            with _own_interrupts():
+                context = SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=gateway)
         spark = SparkSession(context)
         threading.Thread(target=_start_workers, args=(spark,), name="riverrun-workers", daemon=True).start()
         return spark
@@ -94,6 +96,17 @@ def _start_workers(spark: SparkSession) -> None:
 
 def _same(batches: Iterable[Any]) -> Iterable[Any]:
     return batches
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Ctrl-C stays what it was: Spark would have it cancel the epoch that a run wants to finish."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

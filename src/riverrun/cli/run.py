@@ -1,0 +1,176 @@
+"""`riverrun run FLOW.py`: a flow in the foreground, until it is stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+import warnings
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from riverrun.cli import figures
+from riverrun.cli.flow_file import FlowArgument, load_flow
+from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
+from riverrun.cli.output import note, print_json, print_line, safe
+from riverrun.durations import show
+from riverrun.errors import Invalid
+
+if TYPE_CHECKING:
+    from riverrun.spark.query import Run
+
+_PATIENCE = "7 seconds"  # for the epoch in progress: a stopped run ends within ten
+_EVERY = 5.0  # seconds between two lines where there is no terminal
+
+
+def run(
+    flow_file: FlowArgument,
+    once: Annotated[bool, typer.Option("--once", help="Process what is there, then stop.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="As --once, and end the input: every window closes.")] = False,
+    json: JsonOption = False,
+    river: RiverOption = DEFAULT_RIVER,
+) -> None:
+    """Run a flow from where it stopped, until Ctrl-C or SIGTERM: the epoch is finished, then it ends.
+
+    A second signal ends it at once; nothing is lost then either, the next run repeats the epoch. A run that another one
+    of the same flow has taken over from ends by itself. With --json the status and the ledger are printed at the end.
+    """
+    if once and drain:
+        raise Invalid("--once and --drain exclude each other", hint="--drain processes what is there, too")
+    if os.environ.get("RIVERRUN_DEBUG") != "1":
+        warnings.simplefilter("ignore")
+    flow = load_flow(flow_file)
+    lines = _Lines(flow.name, quiet=json)
+    lines.take_logging()
+    with _signals(), open_river(river, create=True) as opened:
+        running: Run | None = None
+        try:
+            running = opened.run(flow)
+            _follow(running, lines, once, drain)
+        except _Stopped as stopped:
+            if running is None:
+                lines.say("stopped before it started")
+                return
+            lines.say(f"{stopped}: finishing the epoch")
+            running.stop(_PATIENCE)
+            if once or drain:
+                raise typer.Exit(1) from None  # what was asked for has not been done
+        finally:
+            lines.clear()
+        status = running.status()
+        if json:
+            print_json({**status, "ledger": running.ledger()})
+        else:
+            lines.say(_summary(status, running.ledger()))
+
+
+def _follow(running: Run, lines: _Lines, once: bool, drain: bool) -> None:
+    lines.say(f"flow {running.name} runs")
+    if once:
+        running.process()
+        running.stop()
+    elif drain:
+        running.drain()
+    while not running.wait(0.5):
+        lines.show(running.status())
+
+
+class _Stopped(BaseException):
+    """Raised in the main thread by the first signal."""
+
+
+class _signals:
+    """The first signal raises `_Stopped`, the second ends the process where it stands."""
+
+    def __enter__(self) -> None:
+        self._before = {number: signal.signal(number, self._first) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def _first(self, number: int, frame: FrameType | None) -> None:
+        for each in self._before:
+            signal.signal(each, lambda number, _: os._exit(128 + number))
+        raise _Stopped(signal.Signals(number).name)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+class _Lines(logging.Handler):
+    """What a person sees: on a terminal one line that changes, else a line now and then. Warnings get their own."""
+
+    def __init__(self, flow: str, quiet: bool) -> None:
+        super().__init__(logging.WARNING)
+        self._flow = flow
+        self._quiet = quiet
+        self._live = sys.stderr.isatty() and not quiet
+        self._last: tuple[int, str] = (0, "")
+        self._next = 0.0
+        self._shown = False
+
+    def take_logging(self) -> None:
+        """Warnings of the engine come through here, so that they do not land in the middle of the live line."""
+        logger = logging.getLogger("riverrun")
+        logger.addHandler(self)
+        logger.propagate = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.clear()
+        note(safe(record.getMessage()))
+
+    def show(self, status: dict[str, Any]) -> None:
+        """Where the run is."""
+        if self._live:
+            width = os.get_terminal_size(sys.stderr.fileno()).columns
+            sys.stderr.write(f"\r{_line(status)[: max(width - 1, 20)]}\033[K")
+            sys.stderr.flush()
+            self._shown = True
+            return
+        now = (status["epoch"], status["state"])
+        if now != self._last and (time.monotonic() >= self._next or now[1] != self._last[1]):
+            self._last, self._next = now, time.monotonic() + _EVERY
+            self.say(_line(status))
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        if not self._quiet:
+            self.clear()
+            print_line(safe(text))
+            sys.stdout.flush()
+
+    def clear(self) -> None:
+        """Take the live line away."""
+        if self._shown:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+            self._shown = False
+
+
+def _line(status: dict[str, Any]) -> str:
+    behind = [source["behind"] for source in status["sources"] if source["behind"] is not None]
+    parts = [
+        f"epoch {status['epoch']}",
+        figures.rate(status["rows_per_second"], 1),
+        figures.behind(status["lag"]["rows"], status["lag"]["seconds"]),
+        f"watermark {_span(max(behind))} behind" if behind else "no watermark yet",
+        f"{figures.rows(status['late'])} late",
+    ]
+    if status["state"] != "running":
+        parts.insert(0, f"{status['state']}: {status['reason']}" if status["reason"] else status["state"])
+    return safe(" · ".join(parts))
+
+
+def _summary(status: dict[str, Any], ledger: list[dict[str, Any]]) -> str:
+    read = sum(entry["read"] for entry in ledger if entry["input"] == "topic")
+    late = f", {figures.rows(status['late'])} late" if status["late"] else ""
+    end = "drained" if status["finished"] else "stopped"
+    return (
+        f"{end} at epoch {status['epoch']}: {figures.rows(read)} read in all{late}, {status['positions'] or 'nothing'}"
+    )
+
+
+def _span(seconds: float) -> str:
+    return show(round(seconds) * 1_000_000) if seconds >= 1 else "0 s"
