@@ -10,7 +10,7 @@ import pytest
 from riverrun.river import River
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def spark_session() -> Iterator[object]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -22,6 +22,6 @@ def spark_session() -> Iterator[object]:
 
 
 @pytest.fixture
-def river(tmp_path) -> Iterator[River]:
+def river(tmp_path, spark_session) -> Iterator[River]:
     with River(tmp_path / "river") as river:
         yield river

@@ -81,7 +81,7 @@ def start(java: Java, spark_home: str, options: Sequence[str], conf: Mapping[str
         deadline = time.monotonic() + _PATIENCE
         while not os.path.isfile(answer):
             if process.poll() is not None or time.monotonic() > deadline:
-                process.kill()
+                _end(process)
                 raise Unavailable(f"Spark's JVM did not start: {said.reason()}", hint=f"It was {java.executable}")
             time.sleep(0.01)
         with open(answer, "rb") as file:
@@ -121,6 +121,13 @@ def submit(java: Java, spark_home: str, options: Sequence[str], conf: Mapping[st
             os.close(writing)
 
 
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    if process.stdin:
+        process.stdin.close()
+
+
 def _outputs() -> dict[str, Any]:
     return {} if debugging() else {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
 
@@ -151,6 +158,8 @@ class _Said:
             text = line.decode(errors="replace").rstrip()
             self._lines.append(text)
             log.debug("%s", text)
+        if stream:
+            stream.close()
 
     def reason(self) -> str:
         """The line that says most about why it ended."""

@@ -1,0 +1,67 @@
+"""Rates and times of a run, from commits and from Spark's reports."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from riverrun.spark import progress as module
+from riverrun.spark.progress import Progress
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock.now)
+    return clock
+
+
+def outputs(epoch: int, rows: int, **work: int) -> Any:
+    counts = {("stream-1", "topic"): {"read": rows}, ("window-1", "in"): {"read": rows}}
+    return SimpleNamespace(control=SimpleNamespace(epoch=epoch), counts=counts, work=work)
+
+
+def report(epoch: int, **took: int) -> dict[str, Any]:
+    return {"batchId": epoch - 1, "durationMs": took}
+
+
+def test_nothing_yet():
+    progress = Progress()
+    assert (progress.rate(), progress.times(["orders"], 2), progress.nodes([])) == (0.0, {}, {})
+    assert progress.is_complete
+
+
+def test_the_rate_is_over_ten_seconds_or_since_the_start(clock):
+    progress = Progress()
+    clock.now += 2
+    progress.committed(outputs(1, 1000), 1, 1)
+    assert progress.rate() == 500.0
+    clock.now += 8
+    progress.committed(outputs(2, 1000), 1, 1)
+    assert progress.rate() == 200.0
+    clock.now += 5
+    assert progress.rate() == 100.0  # the first one is too long ago
+    clock.now += 100
+    assert progress.rate() == 0.0
+
+
+def test_times_add_up_to_the_epoch(clock):
+    progress = Progress()
+    progress.committed(outputs(7, 10, orders=400_000, **{"window-1": 900_000, "group-1": 1_000_000}), 2.0, 0.5)
+    assert not progress.is_complete
+    # a trigger without data says nothing about our part; waiting for rows (latestOffset) is not planning
+    progress.told([report(6, triggerExecution=9), report(7, triggerExecution=3100, addBatch=2500, latestOffset=350)])
+    assert progress.is_complete
+    assert progress.times(["orders"], 2) == {"plan": 0.25, "read": 0.2, "compute": 1.8, "commit": 0.5}
+    assert progress.nodes(["orders"]) == {"group-1": 1.0, "window-1": 0.9}
+
+
+def test_reports_and_epochs_do_not_pile_up(clock):
+    progress = Progress()
+    for epoch in range(1, 3000):
+        progress.committed(outputs(epoch, 1), 0.0, 0.0)
+        progress.told([report(epoch, triggerExecution=2, addBatch=1)])
+    assert len(progress._around) <= 100
+    assert len(progress._epochs) <= 1000

@@ -1,0 +1,114 @@
+"""Starting Spark: quietly, on loopback only, with any Java, and with an archive of classes or without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from riverrun.errors import Unavailable
+from riverrun.java import Java, find_java
+from riverrun.spark import archive, jvm
+from riverrun.spark.session import cores, spark_home
+
+CONF = {"spark.driver.memory": "100m"}
+
+
+def fake_java(tmp_path: Path, script: str) -> Java:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/java").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "bin/java").chmod(0o755)
+    return Java(str(tmp_path), "PATH", "17.0.1")
+
+
+def test_a_jvm_that_does_not_start_says_why(tmp_path):
+    java = fake_java(tmp_path, "echo 'Error: could not find jvm.cfg' >&2; echo 'goodbye' >&2; exit 1")
+    with pytest.raises(Unavailable, match="did not start: Error: could not find jvm.cfg. It was .*/bin/java"):
+        jvm.start(java, spark_home(), [], CONF)
+
+
+def test_a_jvm_that_says_nothing(tmp_path):
+    with pytest.raises(Unavailable, match="it said nothing"):
+        jvm.start(fake_java(tmp_path, "exit 3"), spark_home(), [], CONF)
+
+
+def test_an_archive_belongs_to_one_java_and_one_spark(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    one, other = Java("/one", "PATH", "17.0.1"), Java("/other", "PATH", "21.0.8")
+    path = archive.location(one, spark_home())
+    assert path.startswith(f"{tmp_path}/riverrun/spark-4.3.")
+    assert "-java-17.0.1-" in path
+    assert archive.location(one, spark_home()) == path
+    assert archive.location(other, spark_home()) != path
+
+
+def test_only_the_newest_archives_are_kept(tmp_path):
+    for age in range(6):
+        (tmp_path / f"{age}.jsa").touch()
+        os.utime(tmp_path / f"{age}.jsa", (1000 - age, 1000 - age))
+    (tmp_path / "lock").touch()
+    archive._forget_old(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.jsa", "1.jsa", "2.jsa", "lock"]
+
+
+@pytest.mark.spark
+def test_the_options_are_those_of_sparks_own_launcher():
+    home = spark_home()
+    launcher = [find_java().executable, "-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"]
+    asked = subprocess.run(
+        [*launcher, "org.apache.spark.deploy.SparkSubmit", "pyspark-shell"],
+        env={**os.environ, "SPARK_HOME": home, "SPARK_SCALA_VERSION": "2.13"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    wanted = [part.strip() for part in asked.stdout.split("\0")]
+    options = [
+        part for part in wanted[wanted.index("-cp") + 2 :] if part.startswith("-") and not part.startswith("-Xm")
+    ]
+    assert [option for option in options if "jdk.incubator.vector" not in option] == list(jvm.MODULE_OPTIONS)
+    assert jvm.class_path(home).split(":")[0] in wanted[wanted.index("-cp") + 1].split(":")
+
+
+PROGRAM = """
+import psutil
+from riverrun.spark.session import session
+from riverrun.spark.trial import run_small_flow
+
+spark = session()
+assert run_small_flow() == 200
+family = psutil.Process().children(recursive=True)
+java = next(process for process in family if process.name() == "java")
+open_ports = [c.laddr.ip for process in family for c in process.net_connections("inet") if c.status == "LISTEN"]
+print(java.exe(), sorted({ip.removeprefix("::ffff:") for ip in open_ports}), spark.sparkContext.uiWebUrl)
+"""
+
+
+@pytest.mark.spark
+def test_a_session_is_quiet_and_local_and_needs_no_java_and_no_archive(tmp_path):
+    """With the JVM of the wheel, where no other is found, and with an archive that is none."""
+    wheel = find_java({"PATH": "/nowhere"})
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    environment = {**os.environ, **cache, "JAVA_HOME": "/nowhere", "PATH": "/nowhere"}
+    environment.pop("RIVERRUN_DEBUG", None)
+    (tmp_path / "riverrun").mkdir()
+    place = Path(archive.location(wheel, spark_home()).replace(archive.cache_directory(), f"{tmp_path}/riverrun"))
+    place.write_bytes(b"no archive" * 1000)
+    ran = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.splitlines() == [f"{os.path.realpath(wheel.executable)} ['127.0.0.1'] None"]
+
+
+@pytest.mark.spark
+def test_one_session_per_process(spark_session):
+    from concurrent.futures import ThreadPoolExecutor
+
+    from riverrun.spark.session import session
+
+    assert session() is spark_session
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(session).result() is spark_session
+    assert spark_session.sparkContext.master == f"local[{cores()}]"
