@@ -65,7 +65,10 @@ class Catalogue:
     def _finish_drop(self, name: str) -> None:
         dropped = self._dropped(name)
         if os.path.exists(f"{dropped}/topic.json"):
-            archive = archive_of(load_spec(dropped)[0])
+            try:
+                archive = archive_of(load_spec(dropped)[0])
+            except Corrupt:
+                archive = None  # what a damaged topic had in its archive, nobody can tell any more
             if archive:
                 discard(archive)
         if os.path.exists(dropped):

@@ -124,8 +124,6 @@ class EmbeddedTopic(Topic):
             self.upkeep.stop()
             self.journal.close()
 
-    # Appending.
-
     def append_batch(self, batch: pa.RecordBatch, claim: Claim | None) -> Position:
         self._turn += 1
         offsets, _ = self.journal.append(encode_batch(batch, self.spec, self._version, self._turn), claim)
@@ -156,8 +154,6 @@ class EmbeddedTopic(Topic):
             extras=frames.encode_maxima(maxima),
         )
         return self._position(self.journal.append([mark])[0])
-
-    # Reading.
 
     @property
     def earliest(self) -> Position:
@@ -313,8 +309,6 @@ class EmbeddedTopic(Topic):
 
     def _position(self, offsets: Sequence[int]) -> Position:
         return Position({self.name: dict(enumerate(offsets))})
-
-    # Housekeeping.
 
     def describe(self) -> dict[str, Any]:
         ends, entries = self.view()

@@ -173,8 +173,6 @@ class Journal:
             _journals.discard(self)
             self._close_files()
 
-    # -- opening
-
     def _open_files(self) -> None:
         self._closed = False
         self._pid = os.getpid()
@@ -225,8 +223,6 @@ class Journal:
             self.board.reset(found)
             if not first:
                 self.board.count_recovery()
-
-    # -- the append section
 
     @contextmanager
     def _section(self) -> Iterator[Ends]:
@@ -350,8 +346,6 @@ class Journal:
             if create:
                 failpoint("roll.created")
         return self._fd
-
-    # -- durability
 
     def _publish_durable(self, written: Ends) -> None:
         with self._section():

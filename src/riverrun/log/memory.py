@@ -159,8 +159,6 @@ class MemoryTopic(Topic):
         self.close_producers()
         self._closed = True
 
-    # Appending.
-
     def append_batch(self, batch: pa.RecordBatch, claim: Claim | None) -> Position:
         self._store.turn += 1
         return self._append(encode_batch(batch, self._plain, self._version, self._store.turn), claim)
@@ -205,8 +203,6 @@ class MemoryTopic(Topic):
             position = self._position(offsets)
         self.ring()
         return position
-
-    # Reading.
 
     @property
     def earliest(self) -> Position:
@@ -279,8 +275,6 @@ class MemoryTopic(Topic):
 
     def _position(self, offsets: Sequence[int]) -> Position:
         return Position({self.name: dict(enumerate(offsets))})
-
-    # Housekeeping.
 
     def describe(self) -> dict[str, Any]:
         first, last = self.earliest[self.name], self.latest[self.name]
