@@ -348,3 +348,14 @@ def test_recoveries_count_what_went_wrong_and_not_the_first_opening(open_topic, 
     program("append.py", tmp_path, 0, 2, "os", 65536, failpoints="append.written:1=kill").wait()
     topic.append(row(1))
     assert topic.describe()["recoveries"] == 1
+
+
+def test_a_topic_whose_description_is_damaged_can_be_dropped(tmp_path):
+    with River(tmp_path / "river") as river:
+        river.topic("t", "n bigint").append({"n": 1})
+    (tmp_path / "river/topics/t/topic.json").write_text("{")
+    with River(tmp_path / "river") as river:
+        with pytest.raises(Corrupt, match="cannot be read"):
+            river.topic("t")
+        river.drop_topic("t")
+        assert numbers(river.topic("t", "n bigint")) == []
