@@ -6,6 +6,7 @@ import string
 from collections.abc import Sequence
 from typing import TypeVar
 
+from riverrun.ddl import Array, Map, Struct
 from riverrun.durations import Duration
 from riverrun.errors import Invalid, NotFound, did_you_mean
 from riverrun.flow import names
@@ -29,6 +30,12 @@ def view(name: str, node: Node, key: Names | None, history: Duration | None, to:
     whole = node.key if node.is_table else (ROW_ID,)
     kept = positive("history", history) if history is not None else None
     full = tuple(dict.fromkeys([*chosen, *hidden])) if key is not None else whole
+    for part in full:
+        if isinstance(node.schema.get(part), Array | Map | Struct):
+            raise Invalid(
+                f"view {name!r}: {part!r} is {node.schema[part]}, which cannot be part of a key",
+                hint="Group by its fields, or by to_json of it",
+            )
     return View(name=name, node=node, place=caller(), key=full, history=kept, to=to)
 
 

@@ -101,6 +101,8 @@ class Composition:
                         if name in self._made:
                             kept[name], plain[name] = self._made[name], self._plain[name]
                 for name, source in node.items:
+                    if any(column.lower() not in self._made for column in source.columns):
+                        continue  # nobody needs it, or the origin would have these
                     kept[name.lower()] = self._substituted(source)
                     plain[name.lower()] = self._plain[source.plain.lower()] if source.plain else None
                 self._made, self._plain = kept, plain
@@ -115,7 +117,7 @@ class Composition:
 
     def _unite(self, below: Node, node: Union) -> None:
         for name, wanted in node.schema.columns:
-            if wanted is not None and below.schema[name] != wanted:
+            if name.lower() in self._made and wanted is not None and below.schema[name] != wanted:
                 made = self._made[name.lower()]
                 self._made[name.lower()] = sqlglot.parse_one(
                     f"CAST({made.sql(dialect=DIALECT)} AS {wanted})", dialect=DIALECT

@@ -216,7 +216,7 @@ class _Compiler:
         if late:
             unseen |= set(node.inputs[0].schema) - {name for name, _ in self._aggregated(node)}
         made = kernel_of(node, {f.name: _polars(f.type) for f in schema if f.name not in unseen})
-        output = self._output(node, schema)
+        output = self._output(node, schema, made)
         self._outputs[node.id] = output
         return Operator(
             id=node.id,
@@ -300,14 +300,18 @@ class _Compiler:
         schema = pa.schema([*((item.name, types[item.name]) for item in items), *CARRIED])
         return items, composed.condition, schema
 
-    def _output(self, node: Node, schema: pa.Schema) -> pa.Schema:
-        """Value columns of a stateful node: types as the flow knows them, else as they came in."""
+    def _output(self, node: Node, schema: pa.Schema, kernel: Kernel) -> pa.Schema:
+        """Value columns of a stateful node: types as the flow knows them, else as they came in or as they are made."""
         fields = []
+        aggregates = getattr(kernel, "aggregates", None)
         for name, known in node.schema.columns:
             if known is not None:
                 fields.append((name, ddl.to_arrow(known)))
             elif name in schema.names:
                 fields.append((name, schema.field(name).type))
+            elif aggregates is not None and name in aggregates.schema:
+                made = pl.DataFrame(schema={name: aggregates.schema[name]}).to_arrow().schema.field(0)
+                fields.append((name, ddl.to_arrow(ddl.from_arrow(made.type))))
             else:
                 raise Invalid(f"{node.place}: the type of {name} is not known", hint="Cast it: cast(… as double)")
         if isinstance(node, Clock | Dedupe):  # they hand rows on as they came
