@@ -36,8 +36,8 @@ FIRSTS = '(select * from orders qualify row_number() over (partition by user, it
 WINDOW = 'select item, time_bucket(interval 10 seconds, "at") as start, count(*) as rows, sum(n) as total'
 
 
-def orders(flow: Flow) -> Stream:
-    return flow.stream("orders", SCHEMA, time="at", key="user", lateness="8 seconds")
+def orders(flow: Flow, lateness: str = "8 seconds") -> Stream:
+    return flow.stream("orders", SCHEMA, time="at", key="user", lateness=lateness)
 
 
 def unique_places(rows: list[Any]) -> list[Any]:
@@ -203,7 +203,7 @@ def test_dedupe_keeps_the_first_in_log_order() -> None:
 def test_which_row_came_first_does_not_depend_on_epochs(rows: list[Any], seed: int) -> None:
     """Rows of one item are in several partitions; the order they came in decides."""
     flow = Flow("shop")
-    stream = orders(flow)
+    stream = orders(flow, "1 minute")
     once = stream.dedupe("item", within="10 seconds")
     flow.view("newest", stream.select("item", "user", "n"), key="item")
     flow.view("once", once)
