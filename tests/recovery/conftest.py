@@ -18,19 +18,19 @@ from oracles.shop import Row, check_ledger, expected, held, orders
 from programs.shop import ORDERS
 from riverrun.river import River
 
-PROGRAM = Path(__file__).parents[1] / "programs" / "run_flow.py"
+PROGRAMS = Path(__file__).parents[1] / "programs"
 PATIENCE = 150  # seconds: a JVM on a busy machine takes its time
 
 
 class Flowing:
     """One run of the flow as a process. What it prints goes to files, so that nobody waits for a JVM to let go of it."""
 
-    def __init__(self, directory: Path, river: Path, *options: object, failpoints: str = "") -> None:
+    def __init__(self, program: str, directory: Path, river: Path, *options: object, failpoints: str = "") -> None:
         self._out, self._err = directory / "out", directory / "err"
         directory.mkdir(parents=True)
         with self._out.open("w") as out, self._err.open("w") as err:
             self.process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), str(river), *map(str, options)],
+                [sys.executable, str(PROGRAMS / program), str(river), *map(str, options)],
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=err,
@@ -121,6 +121,7 @@ class Shop:
     def __init__(self, directory: Path, **topic: object) -> None:
         self.directory = directory
         self.path = directory / "river"
+        self.program = "run_flow.py"
         self.views: str | None = None  # elsewhere than in the river
         self.rows: list[Row] = []
         self._batches = 0
@@ -140,7 +141,7 @@ class Shop:
     def start(self, *options: object, failpoints: str = "") -> Flowing:
         place = self.directory / f"run-{len(self._runs)}"
         elsewhere = ("--views", self.views) if self.views else ()
-        run = Flowing(place, self.path, *elsewhere, *options, failpoints=failpoints)
+        run = Flowing(self.program, place, self.path, *elsewhere, *options, failpoints=failpoints)
         self._runs.append(run)
         return run
 
