@@ -15,7 +15,9 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", 
 
 
 def doctor(
-    spark: Annotated[bool, typer.Option("--spark", help="Also start Spark once and run a job (about 20 s).")] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Also run a flow on Spark; makes later starts faster.")
+    ] = False,
     json: JsonOption = False,
     river: RiverOption = DEFAULT_RIVER,
 ) -> None:

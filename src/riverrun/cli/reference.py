@@ -24,12 +24,12 @@ _CLI = f"""# The command line
 {_NOTE}
 
 Every command takes `--river DIR` (default `./river`, or the environment's `RIVERRUN_RIVER`) and `--json`.
-`topic read --json` and `topic tail --json` print one object per line, every other command one document.
+`topic read`, `topic tail` and `view watch` print one object per line with `--json`, every other command one document.
 
 | exit code | means |
 |---|---|
 | 0 | done |
-| 1 | a check failed (`doctor`, `demo`), stored bytes are damaged, or something is busy or full and may work later |
+| 1 | it failed: a check, damaged bytes, no such row, stopped before it was done; or busy or full, and may work later |
 | 2 | a mistake in what was asked for: one line on stderr says what, where, and what to do |
 | 130 | Ctrl-C |
 

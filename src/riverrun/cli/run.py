@@ -66,6 +66,7 @@ def run(
             print_json({**status, "ledger": running.ledger()})
         else:
             lines.say(_summary(status, running.ledger()))
+            lines.hint()
 
 
 def _follow(running: Run, lines: _Lines, once: bool, drain: bool) -> None:
@@ -140,6 +141,13 @@ class _Lines(logging.Handler):
             self.clear()
             print_line(safe(text))
             sys.stdout.flush()
+
+    def hint(self) -> None:
+        """What a person at a terminal could do about the time that starting takes."""
+        from riverrun.spark import archive
+
+        if self._live and not archive.is_made():
+            note("Flows start faster after: riverrun doctor --spark")
 
     def clear(self) -> None:
         """Take the live line away."""

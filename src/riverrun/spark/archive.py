@@ -1,16 +1,14 @@
 """An archive of the classes that Spark loads, which halves the time a JVM needs to start (class data sharing).
 
-`python -m riverrun.spark.archive` makes it, once for each Java and Spark: it runs a small flow and lets the JVM write
-down what it has loaded, about 170 MB in the cache directory. `riverrun doctor --spark` does that too. A session uses
-an archive that is there and never needs one; a JVM that an archive does not fit ignores it.
+`riverrun doctor --spark` makes it, once for each Java and Spark: it runs a small flow and lets the JVM write down what
+it has loaded, about 170 MB in the cache directory (XDG_CACHE_HOME, else ~/.cache). A session uses an archive that is
+there and never needs one; a JVM that an archive does not fit ignores it.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import sys
-import time
 import zlib
 from importlib.metadata import version
 
@@ -32,6 +30,13 @@ def location(java: Java, spark_home: str) -> str:
     belongs_to = zlib.crc32(f"{java.home} {class_path(spark_home)}".encode())
     name = f"spark-{version('pyspark')}-java-{java.version}-{belongs_to:08x}.jsa"
     return os.path.join(cache_directory(), name)
+
+
+def is_made() -> bool:
+    """Whether there is one for the Java that would be used."""
+    from riverrun.spark.session import spark_home
+
+    return os.path.exists(location(find_java(), spark_home()))
 
 
 def using(path: str) -> list[str]:
@@ -74,7 +79,7 @@ def _record(path: str) -> None:
 
     spark = session(jvm_options=[f"-XX:ArchiveClassesAtExit={path}"])
     process = spark.sparkContext._gateway.proc
-    run_small_flow()
+    assert run_small_flow() == 200
     spark.stop()
     process.stdin.close()
     process.wait(_PATIENCE)
@@ -84,9 +89,3 @@ def _forget_old(directory: str) -> None:
     found = [f"{directory}/{name}" for name in os.listdir(directory) if name.endswith(".jsa")]
     for path in sorted(found, key=os.path.getmtime, reverse=True)[_KEPT:]:
         os.unlink(path)
-
-
-if __name__ == "__main__":
-    begun = time.monotonic()
-    made = make()
-    sys.stdout.write(f"{made} ({os.path.getsize(made) >> 20} MB, {time.monotonic() - begun:.0f} s)\n")

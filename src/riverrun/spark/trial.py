@@ -1,7 +1,12 @@
-"""A small flow, run once: to see whether Spark works here, and to have seen what a flow makes Spark load."""
+"""A small flow, run once: to see whether Spark works here, and to have seen what a flow makes Spark load.
+
+`python -m riverrun.spark.trial` runs it, and makes the archive of classes if there is none.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -42,3 +47,24 @@ def _orders(start: int) -> list[dict[str, Any]]:
         {"user": f"u{i % 3}", "amount": float(i % 10), "at": _BASE + timedelta(seconds=i)}
         for i in range(start, start + 100)
     ]
+
+
+def main() -> str:
+    """Run it, and say how Spark will start the next time."""
+    from riverrun.java import find_java
+    from riverrun.spark import archive
+    from riverrun.spark.session import spark_home
+
+    path = archive.location(find_java(), spark_home())
+    try:
+        if not os.path.exists(path):
+            archive.make()
+            return f"later starts will be faster ({path}, {os.path.getsize(path) >> 20} MB)"
+    except OSError as error:
+        return f"no archive of classes ({path}: {error.strerror})"
+    assert run_small_flow() == 200
+    return f"started with {path}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(main() + "\n")
