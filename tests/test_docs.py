@@ -64,7 +64,7 @@ def test_every_setting_and_command_is_documented() -> None:
     assert [name for name, _, _ in Settings.table() if f"`{name}`" not in settings_text] == []
     cli_text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     for group, commands in {
-        "": ("demo", "doctor", "version", "topic", "group"),
+        "": ("demo", "doctor", "plan", "run", "version", "topic", "group", "view"),
         "topic ": (
             "list",
             "create",
@@ -79,6 +79,7 @@ def test_every_setting_and_command_is_documented() -> None:
             "retain",
         ),
         "group ": ("list", "lag", "reset", "drop"),
+        "view ": ("list", "get", "query", "watch"),
     }.items():
         assert [name for name in commands if f"## riverrun {group}{name}\n" not in cli_text] == []
 

@@ -133,9 +133,17 @@ def _outputs() -> dict[str, Any]:
 
 
 def _environment(spark_home: str, answer: str) -> dict[str, str]:
+    import pyspark
+
+    inherited = dict(os.environ)
+    if os.path.samefile(spark_home, os.path.dirname(pyspark.__file__)):
+        # Workers find pyspark where they find this package. With SPARK_HOME they would load it from an archive of
+        # sources, and each of the processes would compile it again: half a second, five times.
+        inherited.pop("SPARK_HOME", None)
+    else:
+        inherited["SPARK_HOME"] = spark_home
     return {
-        **os.environ,
-        "SPARK_HOME": spark_home,
+        **inherited,
         "SPARK_CONNECT_MODE": "0",
         "PYTHONHASHSEED": "0",
         # Spark asks this Python for data sources among the installed packages, in a process of its own. Without it,
