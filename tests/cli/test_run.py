@@ -43,14 +43,15 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def run(*options: str) -> subprocess.Popen[str]:
         number = len(started)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "riverrun.cli", "run", "shop.py", *options],
-            stdout=(tmp_path / f"out-{number}").open("w"),
-            stderr=(tmp_path / f"err-{number}").open("w"),
-            text=True,
-            cwd=tmp_path,
-            env={name: value for name, value in os.environ.items() if name != "RIVERRUN_DEBUG"},
-        )
+        with (tmp_path / f"out-{number}").open("w") as out, (tmp_path / f"err-{number}").open("w") as err:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "riverrun.cli", "run", "shop.py", *options],
+                stdout=out,
+                stderr=err,
+                text=True,
+                cwd=tmp_path,
+                env={name: value for name, value in os.environ.items() if name != "RIVERRUN_DEBUG"},
+            )
         started.append(process)
         return process
 

@@ -87,12 +87,21 @@ print(java.exe(), sorted({ip.removeprefix("::ffff:") for ip in open_ports}), spa
 """
 
 
+def without_java(directory: Path) -> Path:
+    """A PATH with everything but Java: Spark calls chmod and the like."""
+    directory.mkdir()
+    for path in Path("/usr/bin").iterdir():
+        if not path.name.startswith("java"):
+            (directory / path.name).symlink_to(path)
+    return directory
+
+
 @pytest.mark.spark
 def test_a_session_is_quiet_and_local_and_needs_no_java_and_no_archive(tmp_path):
     """With the JVM of the wheel, where no other is found, and with an archive that is none."""
     wheel = find_java({"PATH": "/nowhere"})
     cache = {"XDG_CACHE_HOME": str(tmp_path)}
-    environment = {**os.environ, **cache, "JAVA_HOME": "/nowhere", "PATH": "/nowhere"}
+    environment = {**os.environ, **cache, "JAVA_HOME": "/nowhere", "PATH": str(without_java(tmp_path / "bin"))}
     environment.pop("RIVERRUN_DEBUG", None)
     (tmp_path / "riverrun").mkdir()
     place = Path(archive.location(wheel, spark_home()).replace(archive.cache_directory(), f"{tmp_path}/riverrun"))
