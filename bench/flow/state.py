@@ -174,7 +174,9 @@ def _per_key(river: River, usual: Stage, effort: Effort) -> Figure:
     return _figure(f"count, {_shown(usual.keys)} keys", usual, scaled, "transformWithState", PER_KEY)
 
 
-def _figure(case: str, stage: Stage, times: tuple[list[float], list[float]], reference: str, target: float | None) -> Figure:
+def _figure(
+    case: str, stage: Stage, times: tuple[list[float], list[float]], reference: str, target: float | None
+) -> Figure:
     rows = stage.epoch_rows * TURN
     return rates("state", case, rows, times, reference=reference, target=target, target_is_ratio=target is not None)
 
