@@ -19,6 +19,9 @@ class Effort:
     history_times: int  # so many times as long is the long one
     wakes: int
     idle_seconds: float
+    keys: tuple[int, ...]  # of flows: few, the usual number, …, many
+    epoch_rows: int
+    flow_seconds: float
 
 
 FULL = Effort(
@@ -32,6 +35,9 @@ FULL = Effort(
     history_times=100,
     wakes=500,
     idle_seconds=5.0,
+    keys=(10_000, 200_000, 1_000_000, 10_000_000),
+    epoch_rows=500_000,
+    flow_seconds=30.0,
 )
 QUICK = Effort(
     rounds=3,
@@ -44,6 +50,9 @@ QUICK = Effort(
     history_times=100,
     wakes=300,
     idle_seconds=2.0,
+    keys=(10_000, 200_000, 1_000_000),
+    epoch_rows=500_000,
+    flow_seconds=10.0,
 )
 TINY = Effort(
     rounds=1,
@@ -56,4 +65,7 @@ TINY = Effort(
     history_times=4,
     wakes=10,
     idle_seconds=0.2,
+    keys=(100, 1000, 2000),
+    epoch_rows=2500,
+    flow_seconds=2.0,
 )

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.logger import PySparkLogger
@@ -62,6 +62,7 @@ class Run:
         start: Start = None,
         suffix: str = "",
         max_rows: int = 500_000,
+        committer: Callable[..., Committer] = Committer,
     ) -> None:
         self.flow = flow
         self.name = flow.name + suffix
@@ -78,7 +79,7 @@ class Run:
         refuse_changed(self.name, known, job)
         self._fence = self._store.take_fence(self.name)
         topics = self._open_outputs(job)
-        self._committer = Committer(flow, job, self._store, topics, self._home, suffix, self._fence)
+        self._committer = committer(flow, job, self._store, topics, self._home, suffix, self._fence)
         refuse_drained(self.name, self._committer.last, self._inputs)  # by the run that was shut out just now
         self._deployment = Deployment(
             river=river.path,

@@ -1,0 +1,174 @@
+"""Spark's own ways to do what a flow does, over the same topic: its aggregation, and `transformWithState` per key.
+
+The source gives only the columns that are needed, in as many slices as there are cores; the state store is Spark's
+default where it can be, with the settings Riverrun's own session has. Results go nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.types import Row
+
+from riverrun.log.topic import Topic
+from riverrun.river import River
+
+Offsets = Mapping[str, int]
+COLUMNS = ["user", "at"]
+ROCKS = {
+    # the only store that `transformWithState` works with
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+
+class Slice(InputPartition):
+    def __init__(self, ranges: Sequence[tuple[int, int, int]]) -> None:
+        super().__init__(0)
+        self.ranges = ranges
+
+
+class Reader(DataSourceStreamReader):
+    def __init__(self, river: str, topic: str, slices: int, cuts: Sequence[Offsets] | None) -> None:
+        self._where = (river, topic)
+        self._slices = slices
+        self._cuts = cuts
+
+    def initialOffset(self) -> Offsets:
+        return {str(p): 0 for p in range(_topic(*self._where).partitions)}
+
+    def latestOffset(self, start: Offsets, limit: object) -> Offsets:
+        if self._cuts is None:
+            topic = _topic(*self._where)
+            return {str(p): offset for p, offset in topic.latest[topic.name].items()}
+        return next((cut for cut in self._cuts if sum(cut.values()) > sum(start.values())), start)
+
+    def getDefaultReadLimit(self) -> object:
+        from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+        return ReadAllAvailable()
+
+    def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
+        ranges = [(int(p), start[p], end[p]) for p in end if end[p] > start[p]]
+        return [Slice(part) for i in range(self._slices) if (part := ranges[i :: self._slices])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Slice)
+        topic = _topic(*self._where)
+        for number, start, end in partition.ranges:
+            yield from topic.batches({number: start}, {number: end}, COLUMNS)
+
+    def commit(self, end: Offsets) -> None:
+        return
+
+
+_rivers: dict[str, River] = {}
+
+
+def _topic(river: str, name: str) -> Topic:
+    """Opened once per process."""
+    if river not in _rivers:
+        _rivers[river] = River(river)
+    return _rivers[river].topic(name)
+
+
+def source(spark: SparkSession, river: str, topic: str, slices: int, cuts: Sequence[Offsets] | None) -> DataFrame:
+    """The topic as a stream of users and times; an epoch goes from one of the `cuts` to the next."""
+
+    class FlatLog(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "bench_log"
+
+        def schema(self) -> str:
+            return "user string, at timestamp"
+
+        def streamReader(self, schema: object) -> Reader:
+            return Reader(river, topic, slices, cuts)
+
+    spark.dataSource.register(FlatLog)
+    return spark.readStream.format("bench_log").load()
+
+
+def counts(rows: DataFrame) -> DataFrame:
+    """Rows per user."""
+    return rows.groupBy("user").agg(F.count("*").alias("n"))
+
+
+def per_minute(rows: DataFrame) -> DataFrame:
+    """Rows per user and minute."""
+    windows = rows.withWatermark("at", "1 second").groupBy("user", F.window("at", "1 minute"))
+    return windows.agg(F.count("*").alias("n")).select("user", F.col("window.start").alias("window_start"), "n")
+
+
+class Counter(StatefulProcessor):
+    def init(self, handle: Any) -> None:
+        self._count = handle.getValueState("n", "n bigint")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        before = self._count.get()[0] if self._count.exists() else 0
+        n = before + sum(1 for _ in rows)
+        self._count.update((n,))
+        yield Row(user=key[0], n=n)
+
+    def close(self) -> None:
+        return
+
+
+def counts_by_processor(rows: DataFrame) -> DataFrame:
+    """Rows per user, by a Python object for each key."""
+    return rows.groupBy("user").transformWithState(Counter(), "user string, n bigint", "Update", "None")
+
+
+class NativeQuery:
+    """A running query. Its results are computed and dropped, but those of the epoch it is asked to show."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        frame: DataFrame,
+        checkpoint: str,
+        done: Callable[[], object],
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._done = done
+        self.show = False
+        self.shown: pa.Table | None = None
+        for name, value in (settings or {}).items():
+            spark.conf.set(name, value)
+        try:
+            self._query = (
+                frame.writeStream.foreachBatch(self._take)
+                .outputMode("update")
+                .option("checkpointLocation", checkpoint)
+                .trigger(processingTime="0 seconds")
+                .start()
+            )
+        finally:
+            for name in settings or {}:
+                spark.conf.unset(name)
+
+    def _take(self, rows: DataFrame, number: int) -> None:
+        if self.show:
+            self.shown = rows.toArrow()
+        else:
+            rows.write.format("noop").mode("overwrite").save()
+        self._done()
+
+    def failure(self) -> object:
+        return self._query.exception() if not self._query.isActive else None
+
+    def times(self) -> list[dict[str, Any]]:
+        """What Spark says of its last epochs."""
+        return [dict(progress["durationMs"]) for progress in self._query.recentProgress]
+
+    def stop(self) -> None:
+        self._query.stop()
