@@ -13,7 +13,7 @@ from pathlib import Path
 from bench import machine, report
 from bench.effort import FULL, QUICK, Effort
 from bench.figure import Figure, WrongResult
-from bench.flow import state
+from bench.flow import freshness, state
 from bench.log import append, history, latency, read, sends
 
 # Each takes a directory of its own and gives its figures one by one.
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
     "history": history.run,
     "latency": latency.run,
     "state": state.run,
+    "freshness": freshness.run,
 }
 
 

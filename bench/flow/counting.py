@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
+from statistics import median
 from typing import Any
 
 import polars as pl
@@ -42,11 +44,13 @@ class Announcing(Committer):
     def __init__(self, done: Callable[[], object], *arguments: Any) -> None:
         super().__init__(*arguments)
         self._done = done
+        self.seconds: list[float] = []
 
-    def commit(self, packed: pa.Table) -> Outputs:
-        made = super().commit(packed)
+    def apply(self, made: Outputs) -> None:
+        begin = time.perf_counter()
+        super().apply(made)
+        self.seconds.append(time.perf_counter() - begin)
         self._done()
-        return made
 
 
 class Sinkless(Announcing):
@@ -69,9 +73,9 @@ class FlowQuery:
     def __init__(self, river: River, flow: Flow, rows: int, done: Callable[[], object], sink: bool) -> None:
         self._river = river
         self._flow = flow.name
-        made: list[Committer] = []
+        made: list[Announcing] = []
 
-        def committer(*arguments: Any) -> Committer:
+        def committer(*arguments: Any) -> Announcing:
             made.append(partial(Announcing if sink else Sinkless, done)(*arguments))
             return made[0]
 
@@ -100,8 +104,18 @@ class FlowQuery:
         status = self._run.status()
         return None if status["state"] == "running" else status
 
-    def times(self) -> dict[str, Any]:
-        return self._run.status()["times"]
+    def parts(self) -> dict[str, float]:
+        """Seconds of the parts of an epoch, as Spark and the committer saw them: medians."""
+        epochs = [p["durationMs"] for p in self._run._query.recentProgress if "addBatch" in p["durationMs"]]
+        spark = {name: median(times[name] for times in epochs) / 1000 for name in epochs[-1]}
+        commit = median(self._committer.seconds)
+        return {
+            "all": spark["triggerExecution"],
+            "waiting and planning it": spark["latestOffset"],
+            "Spark plans, writes ahead, notes": spark["queryPlanning"] + spark["walCommit"] + spark["commitOffsets"],
+            "computing": spark["addBatch"] - commit,
+            "commit": commit,
+        }
 
     def stop(self) -> None:
         self._run.stop()

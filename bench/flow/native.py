@@ -166,9 +166,12 @@ class NativeQuery:
     def failure(self) -> object:
         return self._query.exception() if not self._query.isActive else None
 
-    def times(self) -> list[dict[str, Any]]:
-        """What Spark says of its last epochs."""
-        return [dict(progress["durationMs"]) for progress in self._query.recentProgress]
+    def offsets(self) -> dict[int, dict[int, int]]:
+        """Where the epochs that Spark remembers ended, by their numbers."""
+        return {
+            progress["batchId"]: {int(p): offset for p, offset in progress["sources"][0]["endOffset"].items()}
+            for progress in self._query.recentProgress
+        }
 
     def stop(self) -> None:
         self._query.stop()

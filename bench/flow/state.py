@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
 import polars as pl
@@ -16,6 +14,7 @@ import polars as pl
 from bench.effort import Effort
 from bench.figure import Figure, WrongResult, rates
 from bench.flow import counting, native
+from bench.flow.spark import start
 from bench.flow.traffic import Traffic, fill, make
 from bench.flow.turns import Turn
 from riverrun.log.topic import Topic
@@ -122,7 +121,7 @@ def meet(stages: tuple[Stage, Stage], mine: Contestant, other: Contestant) -> tu
 
 
 def run(directory: str, effort: Effort) -> Iterator[Figure]:
-    _start()
+    start()
     with River(f"{directory}/river") as river:
         yield from _figures(river, effort)
     shutil.rmtree(f"{directory}/river")
@@ -183,10 +182,3 @@ def _figure(
 
 def _shown(keys: int) -> str:
     return f"{keys // 1_000_000} M" if keys >= 1_000_000 else f"{keys // 1000} k" if keys >= 1000 else str(keys)
-
-
-def _start() -> None:
-    """Spark, with room for the state that its own aggregation keeps in memory; workers find this package."""
-    root = str(Path(__file__).parents[2])
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    session(options={"spark.driver.memory": "6g", "spark.sql.streaming.noDataMicroBatches.enabled": "false"})
