@@ -48,7 +48,8 @@ class Packer:
         keys = pl.from_arrow(rows.select(list(branch.route)))
         assert isinstance(keys, pl.DataFrame)
         shard = (hash_columns(keys, branch.route) >> np.uint64(32)) % np.uint64(self._shards)
-        counts = np.bincount(shard.astype(np.int64), minlength=self._shards)
+        shard = shard.astype(np.min_scalar_type(self._shards))  # small numbers are sorted by counting them
+        counts = np.bincount(shard, minlength=self._shards)
         ordered = rows.take(pa.array(np.argsort(shard, kind="stable")))
         at = 0
         for number, count in enumerate(counts.tolist()):

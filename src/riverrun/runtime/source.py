@@ -19,9 +19,9 @@ from riverrun.durations import show
 from riverrun.kernels.watermark import ahead
 from riverrun.log.topic import Topic
 from riverrun.runtime.blob import CONTROL, LEDGER, QUARANTINE, WORK, Packer, picked
-from riverrun.runtime.branch import OFFSET, PARTITION, PARTITIONS, TIME, WEIGHT
+from riverrun.runtime.branch import HIDDEN, OFFSET, PARTITION, PARTITIONS, TIME, WEIGHT
 from riverrun.runtime.host import Control
-from riverrun.runtime.job import RAW, Job, Reading
+from riverrun.runtime.job import RAW, Branch, Job, Reading
 from riverrun.runtime.manifest import state_before
 from riverrun.runtime.planner import Plan
 from riverrun.runtime.shape import Shape
@@ -80,7 +80,8 @@ def read(
     worked: dict[str, int] = {}
     for part in parts:
         readings = [reading for reading in job.readings if reading.topic == part.topic]
-        for rows in _timed(_chunks(topics[part.topic], part), part.topic, worked):
+        chunks = _chunks(topics[part.topic], part, _used(job, shape, readings))
+        for rows in _timed(chunks, part.topic, worked):
             for reading in readings:
                 yield from _seen(job, shape, reading, rows, counts.setdefault(reading.id, {}))
     packer = Packer(job.shards)
@@ -91,16 +92,34 @@ def read(
     yield shape.packed(packer.batch())
 
 
+def _used(job: Job, shape: Shape, readings: Sequence[Reading]) -> list[str] | None:
+    """The columns of a topic that its sources need; None: all of them, since rows may have to be put aside as they are."""
+    if any(reading.max_skew is not None for reading in readings):
+        return None
+    used = ["_deleted", "_partition", "_offset"]
+    for reading in readings:
+        used += [reading.time, "_time"] if reading.time else ["_received"]
+        if reading.id in shape.structs:
+            used += [*reading.columns.names, "_received", "_key"]
+        for branch in _packed_here(job, reading):
+            used += [item.column for item in branch.items if item.column and item.column not in HIDDEN]
+    return list(dict.fromkeys(used))
+
+
+def _packed_here(job: Job, reading: Reading) -> list[Branch]:
+    """The branches behind a source that need no SQL."""
+    origin = reading.id + RAW if reading.is_table else reading.id
+    return [branch for branch in job.from_origin.get(origin, ()) if branch.trivial]
+
+
 def _seen(job: Job, shape: Shape, reading: Reading, rows: pa.Table, counts: dict[str, int]) -> Iterator[pa.RecordBatch]:
     """The rows of a chunk as one source sees them."""
     packer = Packer(job.shards)
     good = _admitted(reading, rows, counts, packer)
     carried = _carried(reading, good) if good.num_rows else None
     if carried is not None:
-        origin = reading.id + RAW if reading.is_table else reading.id
-        for branch in job.from_origin.get(origin, ()):
-            if branch.trivial:
-                packer.rows(branch, picked(carried, branch))
+        for branch in _packed_here(job, reading):
+            packer.rows(branch, picked(carried, branch))
     blobs = packer.batch()
     if blobs.num_rows:
         yield shape.packed(blobs)
@@ -157,10 +176,7 @@ def _carried(reading: Reading, rows: pa.Table) -> pa.RecordBatch:
     size = rows.num_rows
     partition = rows.column("_partition").to_numpy().astype(np.int64) + reading.number * PARTITIONS
     columns = {
-        **{name: rows.column(name) for name in reading.columns.names},
-        "_deleted": rows.column("_deleted"),
-        "_received": rows.column("_received"),
-        "_key": rows.column("_key"),
+        **{name: rows.column(name) for name in rows.column_names},
         TIME: _event_time(reading, rows),
         WEIGHT: pa.array(np.ones(size, np.int8)),
         PARTITION: pa.array(partition.astype(np.int32)),
@@ -180,11 +196,11 @@ def _timed(chunks: Iterator[pa.Table], topic: str, worked: dict[str, int]) -> It
         yield chunk
 
 
-def _chunks(topic: Topic, part: Range) -> Iterator[pa.Table]:
+def _chunks(topic: Topic, part: Range, columns: list[str] | None) -> Iterator[pa.Table]:
     """Rows of a range, small frames put together."""
     pending: list[pa.RecordBatch] = []
     rows = 0
-    for batch in topic.batches({part.partition: part.start}, {part.partition: part.end}):
+    for batch in topic.batches({part.partition: part.start}, {part.partition: part.end}, columns):
         pending.append(batch)
         rows += batch.num_rows
         if rows >= _BATCH_ROWS:
