@@ -72,6 +72,8 @@ class Settings:
     driver_memory: int = _size(
         "2 GiB", "heap of Spark's driver; on one machine that is all of Spark but its Python workers"
     )
+    epoch_rows: int = _number(500_000, "an epoch of a flow takes about this many rows of a backlog")
+    epoch_bytes: int = _size("256 MiB", "and not more than about this; what an epoch needs in memory follows it")
     producer_expiry: int = _time("7 days", "sequences of producers without a fence are forgotten after this long")
 
     @classmethod

@@ -20,8 +20,8 @@ from riverrun.runtime.admission import refuse_drained, resumable
 from riverrun.runtime.blob import PACKED
 from riverrun.runtime.checkpoint import Checkpoint, check_same
 from riverrun.runtime.commit import Committer, aside_specs, topic_spec, view_spec
-from riverrun.runtime.job import compile_flow
-from riverrun.runtime.planner import Plan, Planner
+from riverrun.runtime.compiler import compile_flow
+from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.shape import Shape
 from riverrun.testing.local import _hosted
 from riverrun.testing.projection import Projection
@@ -60,7 +60,7 @@ def main(river: River) -> None:
         topic.raise_fence(flow.name, fence)
     committer = Committer(flow, job, store, topics, home, "", fence)
     refuse_drained(flow.name, committer.last, inputs)
-    planner = Planner(job, inputs, f"{home}/planner", asked.max_rows)
+    planner = Planner(job, inputs, f"{home}/planner", Limit(asked.max_rows))
     if not os.path.exists(f"{checkpoint.directory}/metadata"):
         write(f"{checkpoint.directory}/metadata", '{"id":"one"}')
 
@@ -70,7 +70,7 @@ def main(river: River) -> None:
             check_same(before.positions, last, flow.name)
         control = source.control(before, plan, last, flow.name, f"{home}/state")
         packed = list(
-            projection.packed(job, job.streams, source.read(job, inputs, source.ranges(before, plan), control))
+            projection.packed(job, list(job.sources), source.read(job, inputs, source.ranges(before, plan), control))
         )
         for stage, operators in enumerate(job.stages):
             shape = Shape(job, {operator.id: operator.output for operator in operators}, are_sources=False)

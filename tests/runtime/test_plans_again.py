@@ -10,8 +10,8 @@ import pytest
 from riverrun.errors import OutOfRange
 from riverrun.flow import Flow
 from riverrun.river import River
-from riverrun.runtime.job import compile_flow
-from riverrun.runtime.planner import Plan, Planner
+from riverrun.runtime.compiler import compile_flow
+from riverrun.runtime.planner import Limit, Plan, Planner
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def river(tmp_path):
 def planner(river: River, memory: Path) -> Planner:
     flow = Flow("f")
     flow.view("v", flow.stream("t", "n bigint"))
-    return Planner(compile_flow(flow, 2, lambda *_: {}), {"t": river.topic("t")}, str(memory), 1000)
+    return Planner(compile_flow(flow, 2, lambda *_: {}), {"t": river.topic("t")}, str(memory), Limit(1000))
 
 
 def forget_all(river: River) -> None:
@@ -63,3 +63,19 @@ def test_positions_the_topic_does_not_hold(river, tmp_path):
     with pytest.raises(OutOfRange, match="offset 11 is beyond the end, which is 10"):
         mine.next(beyond)
     assert mine.next(following) is None
+
+
+def test_an_epoch_ends_by_bytes_as_well_as_by_rows(tmp_path: Path) -> None:
+    flow = Flow("f")
+    flow.view("v", flow.stream("t", "k string"))
+    with River(tmp_path / "river") as river:
+        topic = river.topic("t", "k string", partitions=1)
+        for _ in range(6):
+            topic.append([{"k": "x" * 1000}])
+        job = compile_flow(flow, 2, lambda *_: {})
+        planner = Planner(job, {"t": topic}, str(tmp_path / "memory"), Limit(rows=1000, size=2500))
+        plan, ends = planner.first(), []
+        while (following := planner.next(plan)) is not None:
+            plan = following
+            ends.append(plan.positions["t"][0])
+        assert ends == [3, 6]

@@ -189,6 +189,7 @@ class EmbeddedTopic(Topic):
                     offset=int(entry["offset"]),
                     span=int(entry["span"]),
                     rows=int(entry["rows"]),
+                    size=int(max(entry["raw_bytes"], entry["body_bytes"])),
                     min_time=int(entry["min_time"]),
                     max_time=int(entry["max_time"]),
                     first_received=int(entry["first_received"]),

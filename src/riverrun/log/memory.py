@@ -232,6 +232,7 @@ class MemoryTopic(Topic):
                 offset=placed.offset,
                 span=frame.span,
                 rows=frame.rows,
+                size=max(frame.raw_bytes, len(frame.body)),
                 min_time=placed.times[0],
                 max_time=placed.times[1],
                 first_received=placed.first_received,

@@ -50,6 +50,7 @@ class Summary:
     offset: int
     span: int
     rows: int
+    size: int  # in bytes, before compression
     min_time: int  # of rows with an event time; above max_time if there are none, as with tombstones and promises
     max_time: int
     first_received: int

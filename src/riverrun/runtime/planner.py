@@ -71,16 +71,24 @@ def _numbered(plain: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, int
     return {topic: {int(p): offset for p, offset in parts.items()} for topic, parts in plain.items()}
 
 
+@dataclass(frozen=True)
+class Limit:
+    """What an epoch takes of a backlog, about: it ends behind the frame that reaches one of them."""
+
+    rows: int = 500_000
+    size: int = 256 << 20  # bytes
+
+
 class Planner:
     """Plans epoch after epoch. Its memory is a value in a file that the plan names, so a restart goes on with it."""
 
     def __init__(
-        self, job: Job, topics: Mapping[str, Topic], memory: str, max_rows: int, clock: Callable[[], int] = wall_clock
+        self, job: Job, topics: Mapping[str, Topic], memory: str, limit: Limit, clock: Callable[[], int] = wall_clock
     ) -> None:
         self._job = job
         self._topics = topics
         self._memory = memory
-        self._max_rows = max_rows
+        self._limit = limit
         self._clock = clock
         self._remembered: tuple[str | None, dict[str, Watermarks]] = (None, {})
 
@@ -144,11 +152,12 @@ class Planner:
         streams = [self._arrived(name, plan.positions[name], ends[name]) for name in self._topics]
         positions = {name: dict(parts) for name, parts in plan.positions.items()}
         taken: dict[str, list[Summary]] = {name: [] for name in self._topics}
-        rows, received = 0, plan.received
+        rows, size, received = 0, 0, plan.received
         for moment, name, part in heapq.merge(*streams, key=lambda item: item[0]):
-            if rows >= self._max_rows and moment > received:
+            if (rows >= self._limit.rows or size >= self._limit.size) and moment > received:
                 break
             rows += part.rows
+            size += part.size
             received = max(received, moment)
             taken[name].append(part)
             end = min(part.offset + part.span, ends[name][part.partition])

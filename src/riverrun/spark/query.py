@@ -32,9 +32,11 @@ from riverrun.river import River
 from riverrun.runtime.admission import check_declared, refuse_changed, refuse_drained, resumable
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.commit import Committer, aside_specs, topic_spec, view_spec
-from riverrun.runtime.job import Job, compile_flow
+from riverrun.runtime.compiler import compile_flow
+from riverrun.runtime.job import Job
 from riverrun.runtime.manifest import Manifest
 from riverrun.runtime.patience import Patience
+from riverrun.runtime.planner import Limit
 from riverrun.runtime.status import flow_status, moment
 from riverrun.spark import failures
 from riverrun.spark.compile import analyser, streaming_frame
@@ -61,7 +63,7 @@ class Run:
         flow: Flow,
         start: Start = None,
         suffix: str = "",
-        max_rows: int = 500_000,
+        max_rows: int | None = None,
         committer: Callable[..., Committer] = Committer,
     ) -> None:
         self.flow = flow
@@ -88,7 +90,7 @@ class Run:
             home=self._home,
             views=river.views_address,
             start=self._start(start),
-            max_rows=max_rows,
+            limit=Limit(max_rows or river.settings.epoch_rows, river.settings.epoch_bytes),
             slices=cores(),
         )
         if os.path.exists(self._deployment.finish_mark):

@@ -23,7 +23,7 @@ from riverrun.runtime.checkpoint import check_same
 from riverrun.runtime.host import Control
 from riverrun.runtime.job import Job
 from riverrun.runtime.patience import Patience
-from riverrun.runtime.planner import Plan, Planner
+from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.source import Range, control, ranges, read
 from riverrun.views import Last
 from riverrun.views.places import open_store
@@ -42,7 +42,7 @@ class Deployment:
     home: str  # the flow's own directory
     views: str  # the home store's address
     start: Mapping[str, Mapping[int, int]] | None
-    max_rows: int
+    limit: Limit
     slices: int
 
     @property
@@ -124,9 +124,7 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
     def _open(self) -> tuple[Planner, dict[str, Topic]]:
         if self._opened is None:
             topics = _topics(self._deployment)
-            planner = Planner(
-                self._deployment.job, topics, f"{self._deployment.home}/planner", self._deployment.max_rows
-            )
+            planner = Planner(self._deployment.job, topics, f"{self._deployment.home}/planner", self._deployment.limit)
             self._opened = (planner, topics)
         return self._opened
 

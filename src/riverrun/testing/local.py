@@ -28,9 +28,10 @@ from riverrun.log.spec import TopicSpec
 from riverrun.runtime import source
 from riverrun.runtime.blob import PACKED
 from riverrun.runtime.commit import COUNTS, Committer, aside_specs, take_apart, topic_spec, view_spec
+from riverrun.runtime.compiler import compile_flow
 from riverrun.runtime.host import run_stage
-from riverrun.runtime.job import Job, compile_flow
-from riverrun.runtime.planner import Plan, Planner
+from riverrun.runtime.job import Job
+from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.shape import Shape
 from riverrun.testing.projection import Projection
 from riverrun.testing.result import EpochSeen, Result, appendable, moment, topic_rows, view_changes, view_rows
@@ -119,7 +120,7 @@ class LocalRun:
             topic.raise_fence(flow.name, fence)
         self._committer = Committer(flow, self._job, self._store, self._outputs, self._home, "", fence)
         read = {reading.topic: self._inputs[reading.topic] for reading in self._job.readings}
-        self._planner = Planner(self._job, read, f"{self._home}/planner", self._max_rows, self._clock)
+        self._planner = Planner(self._job, read, f"{self._home}/planner", Limit(self._max_rows), self._clock)
         if not self._plans:
             self._plans.append(json.dumps(self._planner.first().to_json()))
 
@@ -204,7 +205,7 @@ class LocalRun:
         job, last = self._job, self._store.last(self._flow.name)
         control = source.control(before, plan, last, self._flow.name, f"{self._home}/state")
         rows = source.read(job, self._inputs, source.ranges(before, plan), control)
-        packed = list(self._projection.packed(job, job.streams, rows))
+        packed = list(self._projection.packed(job, list(job.sources), rows))
         for stage, operators in enumerate(job.stages):
             shape = Shape(job, {operator.id: operator.output for operator in operators}, are_sources=False)
             made = _hosted(job, stage, shape, packed)

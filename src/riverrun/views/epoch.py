@@ -26,7 +26,8 @@ class Epoch:
 
     `changes` has, by view, a table of the view's columns and `_weight` (+1 inserts, −1 retracts), in log order.
     `positions` is where the epoch's input ends. `manifest` is the state that belongs to it, `ledger` any plain data
-    kept beside it. `rebuild` is the token of a rebuild when the epoch belongs to one.
+    kept beside it. `rebuild` is the token of a rebuild when the epoch belongs to one. `whole` names the views whose
+    changes retract every row they replace, as those of a table do; of other views, rows that are there are looked up.
     """
 
     flow: str
@@ -39,6 +40,7 @@ class Epoch:
     received: int = 0
     committed: int = field(default_factory=now)
     rebuild: int | None = None
+    whole: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

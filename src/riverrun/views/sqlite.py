@@ -205,28 +205,24 @@ class SqliteStore(SqlRebuilds):
         db.run(f"drop view if exists {sqlite_tables.quoted(view.spec.name)}")
 
     def _delete(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> None:
-        for parameters, condition in self._conditions(layout, keys):
-            db.run(f"delete from {sqlite_tables.table(view)} where {condition}", *parameters)
+        statement = f"delete from {sqlite_tables.table(view)} where {sqlite_tables.having(layout)}"
+        self._writer.executemany(statement, sqlite_tables.tuples(layout, keys))
 
     def _find(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
         found: list[tuple[Any, ...]] = []
         if db.one(f"select 1 from {sqlite_tables.table(view)} limit 1"):
-            for parameters, condition in self._conditions(layout, keys):
-                found += db.all(f"select * from {sqlite_tables.table(view)} where {condition}", *parameters)
+            statement = cache(partial(sqlite_tables.find, view, layout))
+            for parameters in sqlite_tables.bound(layout, keys):
+                found += db.all(statement(len(parameters) // keys.width), *parameters)
         rows = pl.from_arrow(sqlite_tables.fetched(view, layout, found))
         assert isinstance(rows, pl.DataFrame)
         return rows
 
-    def _conditions(self, layout: Layout, keys: pl.DataFrame) -> Iterator[tuple[list[Any], str]]:
-        condition = cache(partial(sqlite_tables.having, layout))
-        for parameters in sqlite_tables.bound(layout, keys):
-            yield parameters, condition(len(parameters) // keys.width)
-
     def _get(self, db: Session, view: ViewRow, layout: Layout, key: Sequence[Any]) -> pa.Table:
         parameters = sqlite_tables.bound_key(layout, key)
-        rows = db.all(f"select * from {sqlite_tables.table(view)} where {sqlite_tables.having(layout, 1)}", *parameters)
+        rows = db.all(f"select * from {sqlite_tables.table(view)} where {sqlite_tables.having(layout)}", *parameters)
         return sqlite_tables.fetched(view, layout, rows)
 
     def _upsert(self, db: Session, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:

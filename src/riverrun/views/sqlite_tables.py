@@ -52,11 +52,20 @@ def upsert(view: ViewRow, layout: Layout, rows: int) -> str:
     return f"replace into {table(view)} values {values}"
 
 
-def having(layout: Layout, rows: int) -> str:
-    """A condition for so many keys."""
-    if len(layout.key) == 1:
-        return f"{layout.key[0]} in {_marks(rows)}"
-    return f"({', '.join(layout.key)}) in (values {', '.join([_marks(len(layout.key))] * rows)})"
+def having(layout: Layout) -> str:
+    """A condition for one key."""
+    return " and ".join(f"{name} = ?" for name in layout.key)
+
+
+def find(view: ViewRow, layout: Layout, rows: int) -> str:
+    """The rows of so many keys. Written so that SQLite takes key by key: of `(a, b) in (values …)` it scans the table."""
+    values = ", ".join([_marks(len(layout.key))] * rows)
+    columns = ", ".join(f"rows.{name}" for name in layout.columns)
+    on = " and ".join(f"rows.{name} = keys.{name}" for name in layout.key)
+    return (
+        f"with keys ({', '.join(layout.key)}) as (values {values})"
+        f" select {columns} from keys cross join {table(view)} as rows on {on}"
+    )
 
 
 def _marks(count: int) -> str:
@@ -65,10 +74,14 @@ def _marks(count: int) -> str:
 
 def bound(layout: Layout, rows: pl.DataFrame) -> Iterator[list[Any]]:
     """Parameters of statements, for `ROWS_PER_STATEMENT` rows each, the last for the rest."""
-    columns = [_values(rows[name], layout.kind(name), name in layout.key) for name in rows.columns]
-    flat = chain.from_iterable(zip(*columns, strict=True))
-    while part := list(islice(flat, rows_per_statement(len(columns)) * len(columns))):
+    flat = chain.from_iterable(tuples(layout, rows))
+    while part := list(islice(flat, rows_per_statement(rows.width) * rows.width)):
         yield part
+
+
+def tuples(layout: Layout, rows: pl.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """Rows as SQLite keeps them."""
+    return zip(*(_values(rows[name], layout.kind(name), name in layout.key) for name in rows.columns), strict=True)
 
 
 def rows_per_statement(columns: int) -> int:

@@ -177,7 +177,7 @@ class SqlStore(Store):
             if rows.num_rows:
                 if views[name].rows not in ready:
                     raise Transient(f"view {name!r} was replaced while epoch {epoch.epoch} was being computed")
-                self._change(db, views[name], ready[views[name].rows], after)
+                self._change(db, views[name], ready[views[name].rows], after, name in epoch.whole)
                 failpoint("views.changed")
         catalogue.write_flow(db, epoch.flow, rebuild, after)
         catalogue.write_epoch(db, epoch.flow, rebuild, after)
@@ -185,11 +185,11 @@ class SqlStore(Store):
             self._prune(db, epoch.flow, list(views.values()), after)
         return True
 
-    def _change(self, db: Session, view: ViewRow, changes: pl.DataFrame, at: FlowRow) -> None:
+    def _change(self, db: Session, view: ViewRow, changes: pl.DataFrame, at: FlowRow, whole: bool) -> None:
         import polars as pl
 
         layout = Layout.of(view.spec)
-        if view.rebuild == LIVE:
+        if view.rebuild == LIVE and not whole:
             changes = self._with_old(db, view, layout, changes)
         gone = changes.filter(pl.col(OP) == DELETE)
         if gone.height:
