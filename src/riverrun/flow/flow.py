@@ -16,7 +16,7 @@ from riverrun.flow import ends, names
 from riverrun.flow.fingerprint import fingerprints, needed
 from riverrun.flow.graph import Graph, InputTopic, WrittenTopic
 from riverrun.flow.names import Names
-from riverrun.flow.nodes import Alert, Clock, End, Node, Source, StreamSource, TableSource, Topic, View
+from riverrun.flow.nodes import Alert, Clock, End, Lookup, Node, Source, StreamSource, TableSource, Topic, View
 from riverrun.flow.place import caller, declaration
 from riverrun.flow.relation import Relation
 from riverrun.flow.render import document, mermaid
@@ -141,7 +141,8 @@ class Flow:
         if isinstance(found, Source | Clock):
             return {found.id: 0}
         worst: dict[str, int] = {}
-        for below in found.inputs:
+        # A table that is looked up does not hold the stream's time back: results have the time of the stream's rows.
+        for below in found.inputs[:1] if isinstance(found, Lookup) else found.inputs:
             for root, lag in self.lags(below).items():
                 worst[root] = max(worst.get(root, 0), lag + below.delay)
         return worst

@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc
 
-from riverrun.runtime.branch import HIDDEN, PARTITION, PARTITIONS, TOPICS
-from riverrun.runtime.job import CARRIED, Branch
+from riverrun.errors import Invalid
+from riverrun.flow.nodes import BRANCH, ROW_ID
+from riverrun.runtime.branch import HIDDEN, OFFSET, PARTITION, PARTITIONS, PATHS, TOPICS
+from riverrun.runtime.job import CARRIED, HIDDEN_KEYS, Branch, base_name
 from riverrun.state.hashing import hash_columns
 
 PACKED = pa.schema([("shard", pa.int32()), ("branch", pa.int32()), ("blob", pa.binary())])
@@ -59,12 +61,19 @@ class Packer:
 
     def batch(self) -> pa.RecordBatch:
         """What was collected."""
-        arrays = [
-            pa.array(self._shard, pa.int32()),
-            pa.array(self._branch, pa.int32()),
-            pa.array([memoryview(blob) for blob in self._blob], pa.binary()),
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=PACKED)
+        shards, branches = pa.array(self._shard, pa.int32()), pa.array(self._branch, pa.int32())
+        return pa.RecordBatch.from_arrays([shards, branches, _binary(self._blob)], schema=PACKED)
+
+
+def _binary(blobs: Sequence[bytes | pa.Buffer]) -> pa.Array:
+    """A column of blobs, each copied once."""
+    sizes = np.fromiter(map(len, blobs), np.int64, len(blobs))
+    if sizes.sum() >= 1 << 31:
+        raise Invalid("an epoch has more than 2 GiB in one task", hint="Lower the settings epoch_bytes and epoch_rows")
+    offsets = np.zeros(len(blobs) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    data = np.concatenate([np.frombuffer(blob, np.uint8) for blob in blobs]) if blobs else np.empty(0, np.uint8)
+    return pa.Array.from_buffers(pa.binary(), len(blobs), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def _home(branch: Branch, shards: int) -> int:
@@ -80,11 +89,27 @@ def unpack(blobs: Sequence[memoryview | bytes], schema: pa.Schema) -> pa.Table:
 def rows_of(branch: Branch, blobs: Sequence[memoryview | bytes]) -> pa.Table:
     """The rows of a branch as its target gets them: told apart from those that came another way."""
     rows = unpack(blobs, branch.schema)
-    if not branch.path or not rows.num_rows:
-        return rows
-    at = rows.schema.get_field_index(PARTITION)
-    moved = pc.add(rows.column(PARTITION).cast(pa.int64()), branch.path * PARTITIONS * TOPICS)
-    return rows.set_column(at, rows.schema.field(at), pc.bit_wise_and(moved, (1 << 31) - 1).cast(pa.int32()))
+    if branch.path and rows.num_rows:
+        at = rows.schema.get_field_index(PARTITION)
+        moved = pc.add(rows.column(PARTITION).cast(pa.int64()), branch.path * PARTITIONS * TOPICS)
+        rows = rows.set_column(at, rows.schema.field(at), pc.bit_wise_and(moved, (1 << 31) - 1).cast(pa.int32()))
+    for name in branch.added:
+        rows = _with_hidden(rows, name, branch.path)
+    return rows
+
+
+def _with_hidden(rows: pa.Table, name: str, path: int) -> pa.Table:
+    """Rows with a part of their key that is no column of theirs: which way of a union they came, where they stand."""
+    if name == BRANCH:
+        before = rows.column(BRANCH).to_numpy() * PATHS if BRANCH in rows.column_names else 0
+        way = pa.array((np.zeros(rows.num_rows, np.int64) + before + path).astype(np.int32))
+        if BRANCH in rows.column_names:
+            return rows.set_column(rows.schema.get_field_index(BRANCH), BRANCH, way)
+        return rows.append_column(BRANCH, way)
+    if name == ROW_ID:
+        place = [rows.column(part).cast(pa.string()) for part in (PARTITION, OFFSET)]
+        return rows.append_column(name, pc.binary_join_element_wise(*place, ":"))
+    return rows.append_column(name, pa.nulls(rows.num_rows, HIDDEN_KEYS[base_name(name)]))  # the others' of a union
 
 
 def picked(rows: pa.RecordBatch, branch: Branch) -> pa.RecordBatch:

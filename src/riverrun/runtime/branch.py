@@ -83,6 +83,13 @@ class Composition:
             plain = self._plain[source.plain.lower()] if source.plain else None
         return Item(name, plain, made.sql(dialect=DIALECT))
 
+    def absent(self, deleted: str) -> Item:
+        """Whether a version says that there is no row: it deletes, or does not meet the condition."""
+        item = self.item(deleted)
+        if self.condition is None:
+            return item
+        return Item(deleted, None, f"({item.sql}) OR NOT COALESCE({self.condition}, FALSE)")
+
     @property
     def condition(self) -> str | None:
         if not self._conditions:
@@ -96,9 +103,9 @@ class Composition:
             case Select() | WithColumns():
                 kept = {} if isinstance(node, Select) else dict(self._made)
                 plain = {} if isinstance(node, Select) else dict(self._plain)
-                if isinstance(node, Select):
-                    for name in HIDDEN_IN_SQL:
-                        if name in self._made:
+                if isinstance(node, Select):  # what rows carry, and hidden parts of their key
+                    for name in self._made:
+                        if name.startswith("_"):
                             kept[name], plain[name] = self._made[name], self._plain[name]
                 for name, source in node.items:
                     if any(column.lower() not in self._made for column in source.columns):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -15,7 +14,7 @@ from riverrun import ddl
 from riverrun.errors import Conflict, Corrupt, Invalid
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
-from riverrun.flow.nodes import BRANCH
+from riverrun.flow.nodes import ROW_ID
 from riverrun.flow.nodes import Topic as TopicEnd
 from riverrun.flow.nodes import View as ViewEnd
 from riverrun.log.spec import TopicSpec
@@ -149,6 +148,7 @@ class Committer:
             manifest=manifest.encode(),
             ledger=_added(self.last.ledger, made.counts),
             received=made.control.received,
+            whole=frozenset(n + self._suffix for n, end in self._flow.views.items() if end.node.is_table),
         )
         self._store.commit(epoch)
         failpoint("commit.store")
@@ -172,7 +172,7 @@ class Committer:
     def _rows(self, end: str, made: Outputs) -> pa.Table:
         """Rows for an end, in the order of the log."""
         branches = [branch for branch in self._job.branches if branch.target == end]
-        rows = pa.concat_tables(_labelled(rows_of(b, made.rows.get(b.index, [])), b.path) for b in branches)
+        rows = pa.concat_tables(rows_of(branch, made.rows.get(branch.index, [])) for branch in branches)
         order = [(name, "ascending") for name in ORDER if name in rows.column_names]
         return rows.sort_by(order) if rows.num_rows > 1 else rows
 
@@ -181,7 +181,7 @@ class Committer:
         if not rows.num_rows:
             return
         topic = self._topics[end.name + self._suffix]
-        names = [name for name in rows.column_names if name not in (TIME, WEIGHT, PARTITION, OFFSET, BRANCH)]
+        names = [name for name in rows.column_names if name not in (TIME, WEIGHT, PARTITION, OFFSET)]
         moment = rows.column(TIME).cast(pa.timestamp("us", "UTC"))
         if end.node.is_table or end.node.retracts:
             table = _upserts(rows, names, end.key)
@@ -207,11 +207,6 @@ class Committer:
         if manifest.epoch % 20 == 0:
             entries = [entry for shards in manifest.nodes.values() for entry in shards.values()]
             self._state.sweep(entries, manifest.epoch)
-
-
-def _labelled(rows: pa.Table, path: int) -> pa.Table:
-    """Rows with the branch of a union that they came by."""
-    return rows.append_column(BRANCH, pa.array(np.full(rows.num_rows, path, np.int32)))
 
 
 def _upserts(rows: pa.Table, names: list[str], key: tuple[str, ...]) -> pa.Table:
@@ -242,16 +237,13 @@ def _added(before: Any, counts: Mapping[tuple[str, str], Mapping[str, int]]) -> 
 
 def view_spec(flow: Flow, job: Job, end: ViewEnd, suffix: str) -> ViewSpec:
     """A view's declaration for its store. Rows of a stream without a key are told apart by their place in the log."""
-    schema = next(branch.schema for branch in job.branches if branch.target == end.id)
+    schema = next(branch.arriving for branch in job.branches if branch.target == end.id)
     columns = [field for field in schema if field.name not in (TIME, WEIGHT, *ORDER)]
-    hidden: tuple[str, ...] = ()
     key = end.key
-    if end.keeps_all:
-        hidden = key = (PARTITION, OFFSET)
+    if ROW_ID in key and ROW_ID not in schema.names:
+        key = tuple(part for name in key for part in ((PARTITION, OFFSET) if name == ROW_ID else (name,)))
         columns += [schema.field(PARTITION), schema.field(OFFSET)]
-    elif BRANCH in key:
-        hidden = (BRANCH,)
-        columns.append(pa.field(BRANCH, pa.int32()))
+    hidden = tuple(name for name in key if name not in end.node.schema)
     topics = tuple(sorted({reading.topic for reading in job.readings}))
     return ViewSpec(
         name=end.name + suffix,

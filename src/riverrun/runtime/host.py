@@ -16,7 +16,7 @@ from riverrun.failpoints import failpoint
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, WATERMARK, Clock
 from riverrun.kernels.watermark import combined, delayed
 from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, WORK, Packer, carried, picked, rows_of, to_arrow
-from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, TIME, WEIGHT
+from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.runtime.job import Job, Operator
 from riverrun.state.directory import StateDirectory
 
@@ -115,7 +115,11 @@ def _step(
         packer.add(number, LEDGER, msgspec.msgpack.encode((operator.id, name, asdict(counts))))
     if step.late is not None and operator.late_topic and len(step.late):
         packer.add(number, LATE, _late(operator, step.late))
-    return _hand_on(job, operator, number, step.changes, packer)
+    changes = step.changes
+    if RECEIVED in operator.output.names and RECEIVED not in changes.columns:  # rows that came to be in this epoch
+        moment = pl.lit(control.received, pl.Int64).cast(pl.Datetime("us", "UTC"))
+        changes = changes.with_columns(moment.alias(RECEIVED))
+    return _hand_on(job, operator, number, changes, packer)
 
 
 def _input(job: Job, operator: Operator, name: str, shard: Shard) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -10,9 +11,36 @@ import polars as pl
 from riverrun.errors import Invalid
 from riverrun.flow import windows
 from riverrun.flow.aggregates import Measure
-from riverrun.flow.nodes import Clock, Dedupe, Group, Latest, Node, TableSource, Versus, Window
+from riverrun.flow.nodes import (
+    AsOf,
+    Changes,
+    Clock,
+    Dedupe,
+    Group,
+    Join,
+    JoinStreams,
+    JoinTables,
+    Latest,
+    Lookup,
+    Node,
+    TableSource,
+    Top,
+    Versus,
+    Window,
+)
 from riverrun.kernels import clock, dedupe, group, hopping, kernel, latest, session, sliding, table, tumbling, versus
 from riverrun.kernels.aggregates import Agg, Aggregates
+from riverrun.kernels.as_of import AsOf as AsOfKernel
+from riverrun.kernels.change_rows import Changes as ChangesKernel
+from riverrun.kernels.join_streams import JoinStreams as JoinStreamsKernel
+from riverrun.kernels.join_tables import JoinTables as JoinTablesKernel
+from riverrun.kernels.lookup import Lookup as LookupKernel
+from riverrun.kernels.sides import Output, Sides
+from riverrun.kernels.top import OrderBy
+from riverrun.kernels.top import Top as TopKernel
+from riverrun.runtime.branch import paths
+
+Schema = Mapping[str, pl.DataType]
 
 
 def value_column(number: int) -> str:
@@ -25,8 +53,23 @@ def filter_column(number: int) -> str:
     return f"_where{number}"
 
 
-def kernel_of(node: Node, schema: Mapping[str, pl.DataType]) -> kernel.Kernel:
-    """The kernel of a stateful node whose (single) input has these columns, hidden ones apart."""
+def order_column(number: int) -> str:
+    """Where the projection puts what rows are ordered by."""
+    return f"_order{number}"
+
+
+def reads_versions(node: Node, below: Node) -> bool:
+    """Whether a node reads the versions of a table, as they came, and not its changes."""
+    if not isinstance(node, AsOf) or below is not node.right:
+        return False
+    return all(isinstance(path.origin, TableSource) for path in paths(below))
+
+
+def kernel_of(node: Node, schemas: Mapping[str, Schema]) -> kernel.Kernel:
+    """The kernel of a stateful node whose inputs have these columns, carried ones apart."""
+    if isinstance(node, Join):
+        return _joined(node, schemas)
+    schema = schemas["in"]
     match node:
         case Window():
             return _windowed(node, schema)
@@ -42,10 +85,63 @@ def kernel_of(node: Node, schema: Mapping[str, pl.DataType]) -> kernel.Kernel:
             return clock.ClockCorrection(node.occurred, node.sent, node.by, schema)
         case TableSource():
             return table.Table(node.key, schema)
+        case Top():
+            return _top(node, schema)
+        case Changes():
+            return ChangesKernel(node.inputs[0].key, schema, tuple(node.inputs[0].schema))
     raise Invalid(f"{node.place}: {node.kind} cannot be run yet")
 
 
-def _windowed(node: Window, schema: Mapping[str, pl.DataType]) -> kernel.Kernel:
+def _joined(node: Join, schemas: Mapping[str, Schema]) -> kernel.Kernel:
+    sides = Sides(
+        left_on=node.routes[0],
+        right_on=node.routes[1],
+        left=schemas["left"],
+        right=schemas["right"],
+        outputs=tuple(Output(part.name, part.side, part.column) for part in node.outputs),
+    )
+    match node:
+        case JoinStreams():
+            return JoinStreamsKernel(sides, node.how, node.lo, node.hi)
+        case Lookup():
+            return LookupKernel(sides, node.how, retracts=node.left.retracts)
+        case AsOf():
+            correct = isinstance(node.late, windows.Correct)
+            return AsOfKernel(
+                sides,
+                node.how,
+                horizon=node.late.horizon,
+                wait=not correct,
+                changelog=reads_versions(node, node.right),
+                retracts=node.left.retracts,
+            )
+        case JoinTables():
+            hidden = [Output(name, "left", name) for name in node.left.key if name not in node.left.schema]
+            hidden += [Output(name, "right", column) for column, name in node.apart.items()]
+            whole = replace(sides, outputs=(*sides.outputs, *hidden))
+            return JoinTablesKernel(whole, node.how, node.left.key, node.right.key)
+    raise Invalid(f"{node.place}: {node.kind} cannot be run yet")
+
+
+def _top(node: Top, schema: Schema) -> kernel.Kernel:
+    below = node.inputs[0]
+    order = tuple(OrderBy(order_column(i), part.descending, part.nulls_first) for i, part in enumerate(node.order))
+    ordered = {part.column for part in order}
+    return TopKernel(
+        node.n,
+        order,
+        node.per,
+        key=below.key,
+        schema=schema,
+        outputs=tuple(name for name in schema if name not in ordered),
+        rank=node.rank,
+        ties=node.ties,
+        stream=not below.is_table,
+        retracts=below.retracts,
+    )
+
+
+def _windowed(node: Window, schema: Schema) -> kernel.Kernel:
     span = node.window.size if isinstance(node.window, windows.Tumbling | windows.Hopping | windows.Sliding) else None
     aggregates = _aggregates(node.measures, schema, node.inputs[0].retracts, span)
     late: dict[str, Any] = {
@@ -64,9 +160,7 @@ def _windowed(node: Window, schema: Mapping[str, pl.DataType]) -> kernel.Kernel:
             return session.Session(node.by, gap, aggregates, schema, **late)
 
 
-def _aggregates(
-    measures: tuple[Measure, ...], schema: Mapping[str, pl.DataType], retracts: bool, span: int | None = None
-) -> Aggregates:
+def _aggregates(measures: tuple[Measure, ...], schema: Schema, retracts: bool, span: int | None = None) -> Aggregates:
     aggs = tuple(
         Agg(
             name=made.name,

@@ -21,7 +21,7 @@ from riverrun.log.topic import Topic
 from riverrun.runtime.blob import CONTROL, LEDGER, QUARANTINE, WORK, Packer, picked
 from riverrun.runtime.branch import HIDDEN, OFFSET, PARTITION, PARTITIONS, TIME, WEIGHT
 from riverrun.runtime.host import Control
-from riverrun.runtime.job import RAW, Branch, Job, Reading
+from riverrun.runtime.job import Branch, Job, Reading
 from riverrun.runtime.manifest import state_before
 from riverrun.runtime.planner import Plan
 from riverrun.runtime.shape import Shape
@@ -42,7 +42,7 @@ class Range:
 
 def source_shape(job: Job) -> Shape:
     """The columns of the source."""
-    return Shape(job, {r.id: r.columns for r in job.readings if not r.is_table}, are_sources=True)
+    return Shape(job, job.sources, are_sources=True)
 
 
 def ranges(before: Plan, plan: Plan) -> list[Range]:
@@ -99,7 +99,7 @@ def _used(job: Job, shape: Shape, readings: Sequence[Reading]) -> list[str] | No
     used = ["_deleted", "_partition", "_offset"]
     for reading in readings:
         used += [reading.time, "_time"] if reading.time else ["_received"]
-        if reading.id in shape.structs:
+        if reading.origin in shape.structs:
             used += [*reading.columns.names, "_received", "_key"]
         for branch in _packed_here(job, reading):
             used += [item.column for item in branch.items if item.column and item.column not in HIDDEN]
@@ -108,8 +108,7 @@ def _used(job: Job, shape: Shape, readings: Sequence[Reading]) -> list[str] | No
 
 def _packed_here(job: Job, reading: Reading) -> list[Branch]:
     """The branches behind a source that need no SQL."""
-    origin = reading.id + RAW if reading.is_table else reading.id
-    return [branch for branch in job.from_origin.get(origin, ()) if branch.trivial]
+    return [branch for branch in job.from_origin.get(reading.origin, ()) if branch.trivial]
 
 
 def _seen(job: Job, shape: Shape, reading: Reading, rows: pa.Table, counts: dict[str, int]) -> Iterator[pa.RecordBatch]:
@@ -123,8 +122,8 @@ def _seen(job: Job, shape: Shape, reading: Reading, rows: pa.Table, counts: dict
     blobs = packer.batch()
     if blobs.num_rows:
         yield shape.packed(blobs)
-    if carried is not None and reading.id in shape.structs:
-        yield shape.rows(reading.id, carried)
+    if carried is not None and reading.origin in shape.structs:
+        yield shape.rows(reading.origin, carried)
 
 
 def _admitted(reading: Reading, rows: pa.Table, count: dict[str, int], packer: Packer) -> pa.Table:

@@ -29,7 +29,7 @@ def streaming_frame(spark: SparkSession, deployment: Deployment) -> DataFrame:
     job = deployment.job
     spark.dataSource.register(log_source(deployment, spark_schema(source_shape(job).schema)))
     frame = spark.readStream.format(source_name(deployment.flow)).load()
-    frame = _projected(frame, job, job.streams)
+    frame = _projected(frame, job, list(job.sources))
     for stage, operators in enumerate(job.stages):
         spread = frame.repartitionById(job.shards, F.col("shard"))
         columns = {operator.id: operator.output for operator in operators}

@@ -136,8 +136,20 @@ class JoinTables(Join):
     @property
     def key(self) -> tuple[str, ...]:
         left, right = self.renamed("left", self.left.key), self.renamed("right", self.right.key)
-        apart = (f"{name}_right" if name.startswith("_") and name in left else name for name in right)
-        return tuple(dict.fromkeys([*left, *apart]))
+        apart = self.apart
+        return tuple(dict.fromkeys([*left, *(apart.get(name, name) for name in right)]))
+
+    @property
+    def apart(self) -> dict[str, str]:
+        """Hidden parts of the right's key by their names in the result, where the left's may have the same."""
+        found: dict[str, str] = {}
+        for name in self.right.key:
+            if name not in self.right.schema:
+                chosen = name
+                while chosen in (*self.left.key, *found.values()):
+                    chosen += "_right"
+                found[name] = chosen
+        return found
 
     @property
     def retracts(self) -> bool:

@@ -1,0 +1,370 @@
+"""Flow → job: which columns go where, by which branches, and what every stateful node's kernel is told."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+
+import polars as pl
+import pyarrow as pa
+
+from riverrun import ddl
+from riverrun.errors import Invalid
+from riverrun.flow import Flow
+from riverrun.flow.expressions import Expression
+from riverrun.flow.nodes import (
+    BRANCH,
+    ROW_ID,
+    AsOf,
+    Changes,
+    Clock,
+    Dedupe,
+    End,
+    Group,
+    Join,
+    JoinStreams,
+    JoinTables,
+    Lookup,
+    Node,
+    Source,
+    TableSource,
+    Top,
+    Transform,
+    Window,
+)
+from riverrun.flow.nodes import View as ViewEnd
+from riverrun.flow.windows import Side
+from riverrun.kernels.kernel import Kernel
+from riverrun.runtime.branch import PATHS, RECEIVED, TOPICS, Composition, Item, Path, paths
+from riverrun.runtime.job import (
+    CARRIED,
+    HIDDEN_KEYS,
+    MOMENT,
+    RAW,
+    SQL_TYPES,
+    Branch,
+    Job,
+    Operator,
+    Reading,
+    base_name,
+    hidden_names,
+    late_schema,
+    raw,
+    sql_fields,
+    struct_name,
+)
+from riverrun.runtime.operators import filter_column, kernel_of, order_column, reads_versions, value_column
+
+Analyse = Callable[[str, pa.Schema, Sequence[Item]], Mapping[str, pa.DataType]]
+"""Types of expressions over the struct of an origin with these fields; asked only for what the flow could not infer."""
+
+Wanted = list[tuple[str, Expression | None]]
+"""The columns a target reads: (name, expression over its input's columns; None: the column itself)."""
+
+DELETED = "_deleted"
+# Streams hand on when a row came in: other rows are compared with it in the order of the log.
+_STREAMS = (Clock, Dedupe, JoinStreams, Lookup, AsOf, Changes)
+
+
+def compile_flow(flow: Flow, shards: int, analyse: Analyse | None = None) -> Job:
+    """The job of a flow."""
+    return _Compiler(flow, shards, analyse).job()
+
+
+class _Compiler:
+    def __init__(self, flow: Flow, shards: int, analyse: Analyse | None) -> None:
+        self._flow = flow
+        self._shards = shards
+        self._analyse = analyse
+        self._needed = flow.needed()
+        self._branches: list[Branch] = []
+        self._outputs: dict[str, pa.Schema] = {}  # origin id → value columns
+        self._numbers = _numbers(sorted(flow.topics()))
+
+    def job(self) -> Job:
+        flow = self._flow
+        for node in flow.nodes:
+            if isinstance(node, Transform):
+                raise Invalid(f"{node.place}: transform cannot be run yet")
+        readings = [self._reading(node) for node in flow.nodes if isinstance(node, Source)]
+        fingerprints = flow.fingerprint()
+        read = self._read()
+        stages: dict[int, list[Operator]] = {}
+        for node in flow.nodes:
+            if node.stateful and node.id in read:
+                stages.setdefault(depth(node), []).append(self._operator(node, fingerprints[node.id]))
+        for end in flow.ends:
+            self._end(end)
+        return Job(
+            flow=flow.name,
+            shards=self._shards,
+            readings=tuple(readings),
+            stages=tuple(tuple(stages[depth]) for depth in sorted(stages)),
+            branches=tuple(self._branches),
+            ends={end.id: end.name for end in flow.ends},
+        )
+
+    def _read(self) -> set[str]:
+        """The origins somebody reads. A table of which only the versions are wanted need not be made."""
+        targets = [end.node for end in self._flow.ends]
+        for node in self._flow.nodes:
+            if node.stateful:
+                targets += [below for below in node.inputs if not reads_versions(node, below)]
+        return {path.origin.id for node in targets for path in paths(node)}
+
+    def _reading(self, node: Source) -> Reading:
+        wanted = [name for name in self._needed[node.id] if name in node.schema]
+        clocks = tuple(
+            (above.id, above.occurred, above.sent)
+            for above in self._flow.nodes
+            if isinstance(above, Clock) and any(path.origin is node for path in paths(above.inputs[0]))
+        )
+        columns = pa.schema([(name, ddl.to_arrow(_known(node.schema[name], node))) for name in wanted])
+        self._outputs[node.id] = columns
+        self._outputs[node.id + RAW] = raw(columns)
+        return Reading(
+            id=node.id,
+            topic=node.topic,
+            columns=columns,
+            time=None if node.event_time == "_received" else node.event_time,
+            is_table=isinstance(node, TableSource),
+            lateness=node.lateness,
+            producers=node.producers,
+            idle=node.idle,
+            max_skew=node.max_skew,
+            number=self._numbers[node.topic],
+            clocks=clocks,
+            received=bool(clocks) or "_received" in self._needed[node.id],
+        )
+
+    def _operator(self, node: Node, fingerprint: str) -> Operator:
+        names = ("in",) if len(node.inputs) <= 1 else ("left", "right")
+        if isinstance(node, TableSource):
+            schemas = {"in": self._raw(node)}
+        else:
+            schemas = {name: self._input(node, number, name) for number, name in enumerate(names)}
+        late = node.late if isinstance(node, Window) and isinstance(node.late, Side) else None
+        # A kernel keeps what it knows of; what only the late topic wants passes it by.
+        unseen = {*dict(CARRIED), RECEIVED, DELETED}
+        if late:
+            unseen |= set(node.inputs[0].schema) - {name for name, _ in self._aggregated(node)}
+        seen = {name: {f.name: _polars(f.type) for f in s if f.name not in unseen} for name, s in schemas.items()}
+        made = kernel_of(node, seen)
+        output = self._output(node, schemas, made)
+        self._outputs[node.id] = output
+        return Operator(
+            id=node.id,
+            kernel=made,
+            inputs=names,
+            lags=self._flow.lags(node) if not isinstance(node, Source) else {node.id: 0},
+            late_topic=late.topic if late else None,
+            late=late_schema(schemas["in"], node.inputs[0].schema) if late else None,
+            output=output,
+            fingerprint=fingerprint,
+        )
+
+    def _raw(self, node: TableSource) -> pa.Schema:
+        """A topic's rows with tombstones, for the kernel that makes a table of them."""
+        columns = self._outputs[node.id + RAW]
+        schema = pa.schema([*columns, *CARRIED])
+        items = tuple(Item(name, name, f"`s`.`{name}`") for name in columns.names)
+        self._add(node.id + RAW, node.id, "in", items, None, node.key, schema)
+        return schema
+
+    def _wanted(self, node: Node, number: int) -> Wanted:
+        below = node.inputs[number]
+        if isinstance(node, Window | Group):
+            aggregated = self._aggregated(node)
+            if isinstance(node, Window) and isinstance(node.late, Side):
+                aggregated += [(name, None) for name in below.schema if name not in node.by]
+            return aggregated
+        needed = self._needed[below.id]
+        columns: Wanted = [(name, None) for name in below.schema if name in needed]
+        if isinstance(node, Top):
+            columns += [(order_column(i), part.expression) for i, part in enumerate(node.order)]
+        # A device's offsets, which row came first, which version is the newer.
+        if isinstance(node, Clock | Dedupe | JoinStreams | AsOf) or (isinstance(node, Lookup) and number == 0):
+            columns.append((RECEIVED, None))
+        return columns
+
+    def _aggregated(self, node: Node) -> Wanted:
+        assert isinstance(node, Window | Group)
+        wanted: Wanted = [(name, None) for name in node.by]
+        for number, made in enumerate(node.measures):
+            if made.value:
+                wanted.append((value_column(number), made.value))
+            if made.where:
+                wanted.append((filter_column(number), made.where))
+        return wanted
+
+    def _input(self, node: Node, number: int, input: str) -> pa.Schema:
+        """The branches to one input of a node; the columns it gets."""
+        below, wanted = node.inputs[number], self._wanted(node, number)
+        route = node.routes[number] if node.routes else ()
+        kinds: dict[str, pa.DataType] = {}
+        if isinstance(node, Join):  # both sides of `on` in the same type
+            for pair in node.on:
+                if pair.type is not None:
+                    kinds[pair.left if number == 0 else pair.right] = ddl.to_arrow(pair.type)
+        hidden = hidden_key(below) if isinstance(node, JoinTables | Changes | Top) else ()
+        versions = reads_versions(node, below)
+        schema = None
+        for path in paths(below):
+            items, condition, made = self._compose(path, wanted, below, kinds, versions, hidden)
+            origin = path.origin.id + (RAW if versions else "")
+            branch = self._add(origin, node.id, input, items, condition, route, made, hidden)
+            schema = schema or branch.arriving
+            if not branch.arriving.equals(schema):
+                raise Invalid(f"{node.place}: the branches of a union have other types: {branch.arriving} and {schema}")
+        assert schema is not None
+        return schema
+
+    def _compose(
+        self,
+        path: Path,
+        wanted: Wanted,
+        below: Node,
+        kinds: Mapping[str, pa.DataType],
+        versions: bool,
+        hidden: Sequence[str],
+    ) -> tuple[tuple[Item, ...], str | None, pa.Schema]:
+        name = path.origin.id + (RAW if versions else "")
+        is_source = versions or isinstance(path.origin, Source)
+        origin = self._outputs[name]
+        known_here = {**dict.fromkeys(origin.names), **dict.fromkeys(hidden_names(is_source))}
+        composed = Composition(known_here, struct_name(name)).follow(path)
+        wanted = [*wanted, *((part, None) for part in hidden if part in origin.names)]
+        items = [composed.item(column, source) for column, source in wanted]
+        types: dict[str, pa.DataType] = dict(kinds)
+        for item, (column, source) in zip(items, wanted, strict=True):
+            known = source.type if source else below.schema.get(column)
+            if column in kinds:
+                continue
+            if item.column is not None and item.column in origin.names:
+                types[column] = origin.field(item.column).type
+            elif item.column is not None:
+                types[column] = SQL_TYPES[item.column]
+            elif known is not None:
+                types[column] = ddl.to_arrow(known)
+        unknown = [item for item in items if item.name not in types]
+        if unknown:
+            if self._analyse is None:
+                raise Invalid(f"{below.place}: the type of {unknown[0].sql} is not known without Spark", hint="Cast it")
+            types.update(self._analyse(name, sql_fields(origin, is_source), unknown))
+        condition = composed.condition
+        if versions:  # a version that does not meet the condition says that there is no row from now on
+            items.append(composed.absent(DELETED))
+            types[DELETED] = pa.bool_()
+            condition = None
+        schema = pa.schema([*((item.name, types[item.name]) for item in items), *CARRIED])
+        return tuple(items), condition, schema
+
+    def _output(self, node: Node, schemas: Mapping[str, pa.Schema], kernel: Kernel) -> pa.Schema:
+        """Value columns of a stateful node: types as the flow knows them, else as they came in or as they are made."""
+        inner = schemas[next(iter(schemas))]
+        fields = []
+        if isinstance(node, Join):
+            sides = {"key": "left", "left": "left", "right": "right"}
+            for part in node.outputs:
+                came = schemas[sides[part.side]]
+                kind = (
+                    came.field(part.column).type if part.column in came.names else ddl.to_arrow(_known(part.type, node))
+                )
+                fields.append((part.name, kind))
+        else:
+            fields = [(name, self._type(node, name, known, inner, kernel)) for name, known in node.schema.columns]
+        if isinstance(node, Clock | Dedupe):  # they hand rows on as they came
+            fields = [field for field in fields if field[0] in inner.names]
+        if isinstance(node, JoinTables | Top):  # what tells their rows apart goes with them
+            fields += [(name, HIDDEN_KEYS[base_name(name)]) for name in hidden_key(node) if not _rides(node, name)]
+        if isinstance(node, _STREAMS):
+            fields.append((RECEIVED, MOMENT))
+        return pa.schema(fields)
+
+    def _type(self, node: Node, name: str, known: ddl.Type | None, inner: pa.Schema, kernel: Kernel) -> pa.DataType:
+        aggregates = getattr(kernel, "aggregates", None)
+        if known is not None:
+            return ddl.to_arrow(known)
+        if name in inner.names:
+            return inner.field(name).type
+        if aggregates is not None and name in aggregates.schema:
+            made = pl.DataFrame(schema={name: aggregates.schema[name]}).to_arrow().schema.field(0)
+            return ddl.to_arrow(ddl.from_arrow(made.type))
+        if isinstance(node, Changes) and name != "_op":
+            visible = node.inputs[0].schema
+            return pa.struct([field for field in inner if field.name in visible])
+        raise Invalid(f"{node.place}: the type of {name} is not known", hint="Cast it: cast(… as double)")
+
+    def _end(self, end: End) -> None:
+        wanted: Wanted = [(name, None) for name in end.node.schema]
+        found = list(paths(end.node))
+        hidden: tuple[str, ...] = ()
+        if isinstance(end, ViewEnd):
+            hidden = tuple(name for name in end.key if name not in end.node.schema and name != ROW_ID)
+            if not end.node.is_table and not end.keeps_all and all(_tells_order(path.origin) for path in found):
+                wanted.append((RECEIVED, None))  # the newest row wins
+        for path in found:
+            items, condition, schema = self._compose(path, wanted, end.node, {}, False, hidden)
+            self._add(path.origin.id, end.id, "", items, condition, (), schema, hidden)
+
+    def _add(
+        self,
+        origin: str,
+        target: str,
+        input: str,
+        items: tuple[Item, ...],
+        condition: str | None,
+        route: tuple[str, ...],
+        schema: pa.Schema,
+        hidden: Sequence[str] = (),
+    ) -> Branch:
+        path = sum(branch.target == target and branch.input == input for branch in self._branches)
+        if path >= PATHS:
+            raise Invalid(
+                f"{self._flow.name}: {target} has more than {PATHS} inputs", hint="Split the union in two flows"
+            )
+        # The way a row came is told where it arrives, also if another union further up told one already.
+        added = tuple(name for name in hidden if name not in schema.names or name == BRANCH)
+        branch = Branch(len(self._branches), origin, target, input, items, condition, route, schema, path, added)
+        self._branches.append(branch)
+        return branch
+
+
+def depth(node: Node) -> int:
+    """The stage of a node, from 1: how many stateful nodes its rows pass, itself included."""
+    below = (depth(part) for part in node.inputs if not reads_versions(node, part))
+    return max(below, default=0) + node.stateful
+
+
+def hidden_key(node: Node) -> tuple[str, ...]:
+    """The parts of a table's key that are none of its columns."""
+    return tuple(name for name in node.key if name not in node.schema)
+
+
+def _rides(node: Node, name: str) -> bool:
+    """Whether a row's id need not be a column, since it is where the row stands in the log, and that is carried."""
+    return name == ROW_ID and isinstance(node, Top) and not node.inputs[0].is_table
+
+
+def _tells_order(origin: Node) -> bool:
+    return isinstance(origin, (Source, *_STREAMS)) and not isinstance(origin, TableSource)
+
+
+def _known(kind: ddl.Type | None, node: Node) -> ddl.Type:
+    assert kind is not None, node.place
+    return kind
+
+
+def _numbers(topics: Sequence[str]) -> dict[str, int]:
+    """A number for each topic that stays when topics come and go, for ids of rows across topics."""
+    taken: dict[int, str] = {}
+    for topic in topics:
+        number = zlib.crc32(topic.encode()) % TOPICS
+        while number in taken:
+            number = (number + 1) % TOPICS
+        taken[number] = topic
+    return {topic: number for number, topic in taken.items()}
+
+
+def _polars(kind: pa.DataType) -> pl.DataType:
+    return pl.from_arrow(pa.schema([("x", kind)]).empty_table()).schema["x"]  # type: ignore[union-attr]
