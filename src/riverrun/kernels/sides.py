@@ -45,3 +45,23 @@ class Sides:
         """Columns of the result."""
         kinds = {"key": self.left, "left": self.left, "right": self.right}
         return {part.name: kinds[part.side][part.column] for part in self.outputs}
+
+    def used(self, side: Literal["left", "right"]) -> dict[str, pl.DataType]:
+        """The columns of one side that a join needs: keys and what is in the result."""
+        on, kinds = (self.left_on, self.left) if side == LEFT else (self.right_on, self.right)
+        return {name: kinds[name] for name in (*on, *(part.column for part in self.outputs if part.side == side))}
+
+    def joined(self, left: pl.DataFrame | None, right: pl.DataFrame | None) -> pl.DataFrame:
+        """The result's columns of rows side by side; None stands for a side that is not there, at most one."""
+        keys = dict(zip(self.left_on, self.right_on, strict=True))
+        height = next(len(side) for side in (left, right) if side is not None)
+
+        def column(part: Output) -> pl.Series:
+            source, name = (right, part.column) if part.side == "right" else (left, part.column)
+            if source is None and part.side == "key":
+                source, name = right, keys[part.column]
+            if source is None:
+                return pl.repeat(None, height, dtype=self.schema[part.name], eager=True).alias(part.name)
+            return source[name].alias(part.name)
+
+        return pl.DataFrame([column(part) for part in self.outputs])

@@ -1,0 +1,102 @@
+"""Finding rows of equal key and near time, in memory and in state, for joins of whole batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from riverrun.kernels.kernel import OFFSET, PARTITION, TIME
+from riverrun.state.table import StateTable
+
+Numbers = npt.NDArray[np.int64]
+
+ID = (PARTITION, OFFSET)
+RECEIVED = "_received"
+STAMP = pl.Datetime("us", "UTC")
+
+_SLICES = 16
+_LARGEST = 1 << 62
+
+
+def key_numbers(*keys: pl.DataFrame) -> list[Numbers]:
+    """Numbers for the rows of some frames of the same types: equal keys have equal ones, a key with a null has -1."""
+    names = [f"k{at}" for at in range(keys[0].width)]
+    stacked = pl.concat([pl.DataFrame(frame.get_columns(), schema=names) for frame in keys])
+    distinct = stacked.unique().drop_nulls().with_row_index("number")
+    found = stacked.join(distinct, on=names, how="left", maintain_order="left")["number"]
+    numbers = found.cast(pl.Int64).fill_null(-1).to_numpy()
+    return np.split(numbers, np.cumsum([len(frame) for frame in keys])[:-1])
+
+
+class Timeline:
+    """Rows sorted by key number and time, of which ranges are found. Rows with a negative number are in none."""
+
+    def __init__(self, number: Numbers, time: Numbers) -> None:
+        keyed = np.flatnonzero(number >= 0)
+        self._moments: Numbers | None = None
+        self._low = int(time[keyed].min()) if len(keyed) else 0
+        self._span = int(time[keyed].max()) - self._low + 2 if len(keyed) else 1
+        if len(keyed) and self._span * (int(number.max()) + 1) >= _LARGEST:
+            self._moments = np.unique(time[keyed])
+            self._span = len(self._moments) + 1
+        codes = self._codes(number[keyed], time[keyed])
+        order = pl.Series(codes).arg_sort().to_numpy()
+        self._sorted = codes[order]
+        self.order: Numbers = keyed[order]
+        """The rows in this order, as indexes into what was given."""
+
+    def first(self, number: Numbers, time: Numbers) -> Numbers:
+        """For each key and time, the place in `order` of the key's first row that is not older."""
+        return np.searchsorted(self._sorted, self._codes(number, time)).astype(np.int64)
+
+    def _codes(self, number: Numbers, time: Numbers) -> Numbers:
+        if self._moments is None:
+            place = np.clip(time, self._low, self._low + self._span - 1) - self._low
+        else:
+            place = np.searchsorted(self._moments, time)
+        return number * self._span + place
+
+
+def written_out(first: Numbers, behind: Numbers) -> tuple[Numbers, Numbers]:
+    """Each range [first, behind) written out: the number of the range, and the places in it."""
+    lengths = behind - first
+    ranges = np.repeat(np.arange(len(first)), lengths)
+    places = np.arange(len(ranges)) + np.repeat(first - (np.cumsum(lengths) - lengths), lengths)
+    return ranges, places
+
+
+def near(
+    table: StateTable, on: Sequence[str], rows: pl.DataFrame, keys: Sequence[str], lo: int, hi: int
+) -> pl.DataFrame:
+    """The table's rows, each once, that are equal in `on` to the `keys` of some of `rows` and in reach of its time.
+
+    Rows a little out of reach can be among them. A key is only read at times around those of its own rows, so that
+    neither a straggler nor a key with a long history makes it read what nobody can match.
+    """
+    found = []
+    for part in slices(rows[TIME].to_numpy(), hi - lo):
+        chosen = rows if part is None else rows.filter(part)
+        wanted = chosen.select(pl.col(key).alias(name) for key, name in zip(keys, on, strict=True)).drop_nulls()
+        times = chosen[TIME].to_numpy()
+        if len(wanted):
+            found.append(table.probe_range(wanted.unique(), int(times.min()) + lo, int(times.max()) + hi + 1))
+    if len(found) > 1:
+        return pl.concat(found).unique(ID)
+    return found[0] if found else table.scan(0, 0)
+
+
+def slices(time: Numbers, width: int) -> Iterator[npt.NDArray[np.bool_] | None]:
+    """Masks of rows that are not much further apart than `width`: a few that cover all. None stands for all rows."""
+    if not len(time):
+        return
+    low, extent = int(time.min()), int(time.max()) - int(time.min())
+    place = (time - low) // max(width, extent // _SLICES, 1)
+    present = np.unique(place)
+    if len(present) == 1:
+        yield None
+        return
+    for number in present:
+        yield place == number
