@@ -1,0 +1,114 @@
+"""`s.join(t, on)`: each row beside the newest version of its key in the table, known when the row is processed.
+
+A version that arrives in the same epoch counts as already there. The answer stands: later versions do not change it,
+so it depends on when the row was read, and no row is late.
+
+A stream that retracts gets back what it was answered, not what it would be answered now. Answers are kept for that
+until the watermark is `horizon` past the row; a retraction that comes later is dropped and counted as late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from riverrun.errors import Invalid
+from riverrun.kernels.changes import refuse_retractions
+from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
+from riverrun.kernels.matching import ID, RECEIVED
+from riverrun.kernels.retained import signed
+from riverrun.kernels.sides import Sides
+from riverrun.state.table import FOUND, State, StateTable, TableSpec
+
+_PASSED = (TIME, WEIGHT, PARTITION, OFFSET, RECEIVED)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Rows of "left" beside the table whose weighted changes are "right"; its key is `sides.right_on`.
+
+    The result has the columns of `sides` and the row's own `_time`, `_weight`, `_partition`, `_offset`, `_received`.
+    """
+
+    sides: Sides
+    how: str
+    retracts: bool = False
+    horizon: int = 0
+
+    def __post_init__(self) -> None:
+        if self.how not in ("inner", "left"):
+            raise Invalid(f"a join of a stream with a table is inner or left, not {self.how!r}")
+
+    @property
+    def tables(self) -> Mapping[str, TableSpec]:
+        used, on = self.sides.used("right"), self.sides.right_on
+        tables = {"table": TableSpec(used, identity=on, probe=on)}
+        if self.retracts:
+            answer = {**used, TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64()}
+            tables["answers"] = TableSpec(answer, identity=ID, probe=ID, bucket=TIME)
+        return tables
+
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+        left, right = inputs["left"], inputs["right"]
+        self._update(state["table"], right)
+        if not self.retracts:
+            refuse_retractions(left, "this join")
+        fresh, gone = signed(left)
+        answers = self._answers(state["table"], fresh)
+        if self.how == "inner" and not answers[FOUND].all():
+            fresh, answers = fresh.filter(answers[FOUND]), answers.filter(FOUND)
+        issued = self._issued(fresh, answers)
+        late = 0
+        if self.retracts:
+            timely = gone.filter(pl.col(TIME) >= clock.start - self.horizon)
+            late = len(gone) - len(timely)
+            issued = self._taken_back(state["answers"], timely, issued)
+            self._remember(state["answers"], fresh, answers, clock)
+        return Step(
+            issued,
+            {
+                "left": Counts(read=len(left), accepted=len(left) - late, late_dropped=late),
+                "right": Counts(read=len(right), accepted=len(right)),
+            },
+        )
+
+    def _update(self, table: StateTable, changes: pl.DataFrame) -> None:
+        """Applies the table's changes. A row with a null in its key is never found, and not kept."""
+        on = list(self.sides.right_on)
+        came, gone = signed(changes.drop_nulls(on))
+        came = came.unique(on, keep="last", maintain_order=True)
+        table.remove(gone.select(on).unique(maintain_order=True).join(came, on=on, how="anti"))
+        table.put(came.select(list(self.sides.used("right"))))
+
+    def _answers(self, table: StateTable, rows: pl.DataFrame) -> pl.DataFrame:
+        """The table's rows beside `rows`, null where there is none, and `_found`."""
+        names = zip(self.sides.left_on, self.sides.right_on, strict=True)
+        keys = rows.select(pl.col(left).alias(right) for left, right in names)
+        found = table.lookup(keys)
+        return found.with_columns(pl.when(found[FOUND]).then(keys[name]).alias(name) for name in keys.columns)
+
+    def _issued(self, rows: pl.DataFrame, answers: pl.DataFrame) -> pl.DataFrame:
+        return self.sides.joined(rows, answers).with_columns(rows.select(_PASSED).get_columns())
+
+    def _taken_back(self, answers: StateTable, gone: pl.DataFrame, issued: pl.DataFrame) -> pl.DataFrame:
+        """What was issued for the rows that are `gone`, and what is issued now, without what is in both."""
+        if gone.is_empty():
+            return issued
+        given = answers.probe(gone.select(*ID, TIME).unique()).sort(ID)
+        rows = gone.join(given.select(*ID, TIME), on=[*ID, TIME], how="semi").sort(ID)
+        answers.remove(given)
+        old = self._issued(rows, given)
+        values = [name for name in old.columns if name != WEIGHT]
+        return pl.concat(
+            [
+                old.join(issued, on=values, how="anti", nulls_equal=True, maintain_order="left"),
+                issued.join(old, on=values, how="anti", nulls_equal=True, maintain_order="left"),
+            ]
+        )
+
+    def _remember(self, kept: StateTable, rows: pl.DataFrame, answers: pl.DataFrame, clock: Clock) -> None:
+        given = answers.with_columns(rows.select(TIME, *ID).get_columns())
+        kept.put(given.filter(pl.col(TIME) >= clock.end - self.horizon))
+        kept.release(clock.end - self.horizon)
