@@ -1,0 +1,219 @@
+"""`t.join(t2)`: the join of two tables as they are now, kept up with the changes of both.
+
+After every epoch the sum of all changes equals SQL's join of the two current tables. An epoch looks at the rows that
+changed and at their partners, and state holds the current rows of both sides. A row with a null in its join key has
+no partner and is never stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import polars as pl
+
+from riverrun.errors import Invalid
+from riverrun.kernels.kernel import TIME, Clock, Counts, Step
+from riverrun.kernels.netting import net, versions
+from riverrun.kernels.sides import LEFT, RIGHT, Sides
+from riverrun.kernels.windows import weighted
+from riverrun.state.table import State, TableSpec
+
+ROWS = "_rows"
+_OTHER = "_right "
+"""What the right side's columns begin with while both sides are in one frame."""
+
+
+@dataclass(frozen=True)
+class _Version:
+    """Rows of one side before or after the epoch: those that `moved`, and those that moved without a join key."""
+
+    moved: pl.DataFrame
+    apart: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class _Partners:
+    """Rows of one side that stayed, at the join keys the other side touches, and keys of its own that others stay at.
+
+    `others` tells, of the keys that this side touches, at which it has rows that stayed. A side whose join key makes
+    its rows unique has none.
+    """
+
+    stayed: pl.DataFrame
+    others: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One input: its table, its columns and its keys; `counted` where a table says how many rows a join key has."""
+
+    name: str
+    schema: Mapping[str, pl.DataType]
+    on: tuple[str, ...]
+    key: tuple[str, ...]
+    counted: bool
+
+    @property
+    def tables(self) -> dict[str, TableSpec]:
+        rows = TableSpec({**self.schema, TIME: pl.Int64()}, identity=self.key, probe=self.on)
+        if not self.counted:
+            return {self.name: rows}
+        kinds = {name: self.schema[name] for name in self.on}
+        return {self.name: rows, self.counts: TableSpec({**kinds, ROWS: pl.Int64()}, identity=self.on, probe=self.on)}
+
+    @property
+    def counts(self) -> str:
+        return f"{self.name}{ROWS}"
+
+    def moved(self, changes: pl.DataFrame) -> tuple[_Version, _Version]:
+        """Rows before and after the epoch."""
+        kinds = {**self.schema, TIME: pl.Int64()}
+        keyed = pl.all_horizontal(pl.col(name).is_not_null() for name in self.on)
+        found = []
+        for version in versions(changes, self.key, [*kinds]):
+            rows = version.select([pl.col(name).cast(kind) for name, kind in kinds.items()])
+            found.append(_Version(rows.filter(keyed), rows.filter(~keyed)))
+        old, new = found
+        return old, new
+
+    def partners(self, state: State, old: _Version, new: _Version, wanted: pl.DataFrame) -> _Partners:
+        """The rows that stay, at the join keys `wanted`. Comes before `store`."""
+        touched = pl.concat([old.moved.select(self.key), new.moved.select(self.key)])
+        stayed = state[self.name].probe(wanted).join(touched, on=list(self.key), how="anti", nulls_equal=True)
+        return _Partners(stayed, self._others(state, old.moved, new.moved))
+
+    def _others(self, state: State, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+        """The touched join keys where rows stay; how many rows a join key has is written down for the next epoch."""
+        if not self.counted:
+            return old.select(self.on).clear()
+        on = list(self.on)
+        touched = (
+            pl.concat(
+                [
+                    old.select(on).with_columns(pl.lit(1).alias("_old"), pl.lit(0).alias("_new")),
+                    new.select(on).with_columns(pl.lit(0).alias("_old"), pl.lit(1).alias("_new")),
+                ]
+            )
+            .group_by(on, maintain_order=True)
+            .agg(pl.sum("_old", "_new").cast(pl.Int64))
+        )
+        before = state[self.counts].lookup(touched.select(on))[ROWS].fill_null(0)
+        stay = before - touched["_old"]
+        counted = touched.select(on).with_columns((stay + touched["_new"]).alias(ROWS))
+        state[self.counts].remove(counted.filter(pl.col(ROWS) <= 0))
+        state[self.counts].put(counted.filter(pl.col(ROWS) > 0))
+        return touched.select(on).filter(stay > 0)
+
+    def store(self, state: State, old: pl.DataFrame, new: pl.DataFrame) -> None:
+        state[self.name].remove(old)
+        state[self.name].put(new)
+
+
+@dataclass(frozen=True)
+class JoinTables:
+    """Joins changes of "left" and "right", tables whose rows are named by `left_key` and `right_key`.
+
+    Both inputs carry whole rows: an update is the old row with weight -1 and the new one with weight 1. The result has
+    the columns of `sides.outputs` and `_time`, the left row's or, of a right row without partner, its own. Outputs
+    should have what both keys need to tell rows apart.
+    """
+
+    sides: Sides
+    how: Literal["inner", "left", "full"]
+    left_key: tuple[str, ...]
+    right_key: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for on in (self.sides.left_on, self.sides.right_on):
+            if len(set(on)) < len(on):
+                raise Invalid(f"a join names a key column twice: {', '.join(on)}", hint="Add a copy with with_columns")
+
+    @cached_property
+    def _left(self) -> _Side:
+        sides = self.sides
+        counted = self.how == "full" and not set(self.left_key) <= set(sides.left_on)
+        return _Side(LEFT, sides.left, sides.left_on, self.left_key, counted)
+
+    @cached_property
+    def _right(self) -> _Side:
+        sides = self.sides
+        counted = self.how != "inner" and not set(self.right_key) <= set(sides.right_on)
+        return _Side(RIGHT, sides.right, sides.right_on, self.right_key, counted)
+
+    @property
+    def tables(self) -> Mapping[str, TableSpec]:
+        return {**self._left.tables, **self._right.tables}
+
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+        left, right = self._left, self._right
+        left_versions, right_versions = left.moved(inputs[LEFT]), right.moved(inputs[RIGHT])
+        left_partners = left.partners(state, *left_versions, self._keys(right_versions, RIGHT, left.on))
+        right_partners = right.partners(state, *right_versions, self._keys(left_versions, LEFT, right.on))
+        for side, (old, new) in ((left, left_versions), (right, right_versions)):
+            side.store(state, old.moved, new.moved)
+        gone, came = (
+            self._joined(*moved, left_partners, right_partners)
+            for moved in zip(left_versions, right_versions, strict=True)
+        )
+        counts = {name: Counts(read=len(rows), accepted=len(rows)) for name, rows in inputs.items()}
+        return Step(self._changes(gone, came), counts)
+
+    def _keys(self, versions: tuple[_Version, _Version], side: str, names: tuple[str, ...]) -> pl.DataFrame:
+        """The join keys that rows of one side have before and after, under the names of the other side."""
+        on = self._left.on if side == LEFT else self._right.on
+        renamed = [pl.col(mine).alias(theirs) for mine, theirs in zip(on, names, strict=True)]
+        return pl.concat([version.moved.select(renamed) for version in versions]).unique(maintain_order=True)
+
+    def _joined(self, left: _Version, right: _Version, held_left: _Partners, held_right: _Partners) -> pl.DataFrame:
+        """The result's rows in which a row that moved takes part, as the tables are before or after the epoch.
+
+        Columns of the right side are renamed; those of a side that has no row are null.
+        """
+        ours, theirs = self._left.on, tuple(_OTHER + name for name in self._right.on)
+        moved, stayed = _renamed(right.moved), _renamed(held_right.stayed)
+        all_right = pl.concat([stayed, moved])
+        parts = [
+            left.moved.join(all_right, how="inner", left_on=ours, right_on=theirs, coalesce=False),
+            held_left.stayed.join(moved, how="inner", left_on=ours, right_on=theirs, coalesce=False),
+        ]
+        if self.how in ("left", "full"):
+            alone = _without(_without(held_left.stayed, ours, moved, theirs), ours, held_right.others, self._right.on)
+            parts += [left.apart, _without(left.moved, ours, all_right, theirs), alone]
+        if self.how == "full":
+            all_left = pl.concat([held_left.stayed, left.moved])
+            alone = _without(_without(stayed, theirs, left.moved, ours), theirs, held_left.others, ours)
+            parts += [_renamed(right.apart), _without(moved, theirs, all_left, ours), alone]
+        return pl.concat(parts, how="diagonal")
+
+    def _changes(self, gone: pl.DataFrame, came: pl.DataFrame) -> pl.DataFrame:
+        """Result rows as they leave, those that are the same before and after left out."""
+        key = [*self._left.key, *(_OTHER + name for name in self._right.key)]
+        issued = [*self._issued()]
+        rows = [
+            weighted(part.sort(key, maintain_order=True).select(issued), weight)
+            for part, weight in ((gone, -1), (came, 1))
+        ]
+        return net(pl.concat(rows), [*self.sides.schema, TIME])
+
+    def _issued(self) -> list[pl.Expr]:
+        theirs = dict(zip(self.sides.left_on, self.sides.right_on, strict=True))
+        issued = []
+        for part in self.sides.outputs:
+            column = pl.col(_OTHER + part.column if part.side == RIGHT else part.column)
+            if part.side == "key" and self.how == "full":
+                column = pl.coalesce(part.column, _OTHER + theirs[part.column])
+            issued.append(column.alias(part.name))
+        time = pl.coalesce(TIME, _OTHER + TIME) if self.how == "full" else pl.col(TIME)
+        return [*issued, time.alias(TIME)]
+
+
+def _renamed(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.rename(lambda name: _OTHER + name)
+
+
+def _without(rows: pl.DataFrame, on: tuple[str, ...], others: pl.DataFrame, equal: tuple[str, ...]) -> pl.DataFrame:
+    """The rows that none of `others` equals."""
+    return rows.join(others, how="anti", left_on=on, right_on=equal)
