@@ -18,22 +18,25 @@ def net(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     Null equals null, NaN equals NaN, -0.0 equals 0.0. Of equal rows, the first retractions and the last insertions
     stay. Few rows cancel as a rule, so hashes say which ones might, and only those are compared.
     """
-    gone = (rows[WEIGHT] < 0).to_numpy()
+    gone = rows[WEIGHT] < 0
     if not gone.any() or gone.all():
         return rows
-    hashes = rows.select(columns).hash_rows().to_numpy()
-    doubtful = np.flatnonzero(np.isin(hashes, np.intersect1d(hashes[gone], hashes[~gone])))
-    if not len(doubtful):
+    hashes = rows.select(columns).hash_rows()
+    came, went = hashes.filter(~gone), hashes.filter(gone)
+    common = went.filter(went.is_in(came.implode()))
+    if common.is_empty():
         return rows
-    compared = rows[doubtful].select(*columns, WEIGHT).with_columns(pl.Series(_PLACE, doubtful))
-    came, went = (pl.col(WEIGHT) > 0).alias("_came"), (pl.col(WEIGHT) < 0)
+    doubtful = hashes.is_in(common.implode()).arg_true()
+    compared = rows[doubtful].select(*columns, WEIGHT).with_columns(doubtful.alias(_PLACE))
+    inserted = (pl.col(WEIGHT) > 0).alias("_inserted")
     counted = compared.with_columns(
-        came,
+        inserted,
         pl.col(WEIGHT).cast(pl.Int64).sum().over(columns).alias("_sum"),
-        pl.int_range(pl.len()).over([*columns, came]).alias("_nth"),
-        pl.len().cast(pl.Int64).over([*columns, came]).alias("_all"),
+        pl.int_range(pl.len()).over([*columns, inserted]).alias("_nth"),
+        pl.len().cast(pl.Int64).over([*columns, inserted]).alias("_all"),
     )
-    stays = (came & (pl.col("_all") - pl.col("_nth") <= pl.col("_sum"))) | (went & (pl.col("_nth") < -pl.col("_sum")))
+    last, first = pl.col("_all") - pl.col("_nth") <= pl.col("_sum"), pl.col("_nth") < -pl.col("_sum")
+    stays = pl.when(inserted).then(last).otherwise(first)
     keep = np.ones(len(rows), dtype=np.bool_)
     keep[counted.filter(~stays)[_PLACE].to_numpy()] = False
     return rows.filter(keep)
