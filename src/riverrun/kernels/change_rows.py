@@ -1,0 +1,65 @@
+"""`t.changes()`: a table's changes as a stream of rows: what happened, the row before, the row after.
+
+One row per key that changed in an epoch. A key that is, after the epoch, as it was before gives none, whatever happened
+to it in between. Nothing is remembered: changes of a table carry its old rows and its new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
+from riverrun.kernels.netting import net, versions
+from riverrun.state.hashing import hash_columns
+from riverrun.state.table import State, TableSpec
+
+OP, BEFORE, AFTER = "_op", "_before", "_after"
+_EARLIER, _LATER = "_time_before", "_time_after"
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Change rows of a table named by `key`; `columns`, or else all of `schema`, are what `_before` and `_after` show.
+
+    A change has the time of the row after it, or of the row that was deleted. Its id is made of hashes of the key and
+    of the epoch, so that changes of one key are in the order they happened in.
+    """
+
+    key: tuple[str, ...]
+    schema: Mapping[str, pl.DataType]
+    columns: tuple[str, ...] = ()
+
+    @property
+    def tables(self) -> Mapping[str, TableSpec]:
+        return {}
+
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+        arrived = inputs["in"]
+        # first what happened and was undone, then rows that only have another time
+        old, new = versions(net(arrived, [*self.schema, TIME]), self.key, [*self.schema])
+        shown = pl.struct(pl.col(name).cast(self.schema[name]) for name in self.columns or self.schema)
+        before = old.select(*self.key, shown.alias(BEFORE), pl.col(TIME).alias(_EARLIER))
+        after = new.select(*self.key, shown.alias(AFTER), pl.col(TIME).alias(_LATER))
+        changed = before.join(after, on=list(self.key), how="full", coalesce=True, nulls_equal=True).sort(self.key)
+        existed, exists = pl.col(_EARLIER).is_not_null(), pl.col(_LATER).is_not_null()
+        op = pl.when(existed & exists).then(pl.lit("update")).when(exists).then(pl.lit("insert"))
+        changes = changed.select(
+            op.otherwise(pl.lit("delete")).alias(OP),
+            pl.when(existed).then(BEFORE),
+            pl.when(exists).then(AFTER),
+            pl.coalesce(_LATER, _EARLIER).alias(TIME),
+            pl.lit(1, pl.Int8).alias(WEIGHT),
+            *_ids(changed.select(self.key), clock.epoch),
+        )
+        return Step(changes, {"in": Counts(read=len(arrived), accepted=len(arrived))})
+
+
+def _ids(keys: pl.DataFrame, epoch: int) -> tuple[pl.Series, pl.Series]:
+    """Two hashes of 31 bits tell the keys of an epoch apart, the epoch those of different epochs."""
+    hashes = hash_columns(keys, keys.columns)
+    high, low = (hashes >> np.uint64(33)).astype(np.int32), (hashes & np.uint64(2**31 - 1)).astype(np.int64)
+    return pl.Series(PARTITION, high), pl.Series(OFFSET, low | (epoch << 31))
