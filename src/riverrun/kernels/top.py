@@ -1,0 +1,182 @@
+"""`t.top(n, by, per)`: the first n rows of each group in an order, kept up with the changes of a table or a stream.
+
+Rows that are equal in the order follow by their key, rows of a stream by their place in the log, so that there is one
+answer. Where nothing is taken back, state holds the rows that are shown and no others.
+
+Where rows can be taken back, any of them may move up one day, so state holds all. It holds them in two parts: the head
+of each group, the rows shown and a few more, and the rest, all of which are behind the head. An epoch reads the heads
+of the groups it touches; whatever happens behind them is written and not read. Only a group whose head has lost more
+rows than it had to spare is read as a whole, once in so many losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from riverrun.errors import Invalid
+from riverrun.kernels.changes import refuse_retractions
+from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
+from riverrun.kernels.netting import net, versions
+from riverrun.kernels.ranking import GROUP, Mask, Numbers, OrderBy, Ranking
+from riverrun.kernels.windows import ALL, keyed, keys, weighted
+from riverrun.state.table import State, TableSpec
+
+__all__ = ["OrderBy", "Top"]
+
+HEAD, REST = "head", "rest"
+_ORIGIN = {PARTITION: pl.Int32(), OFFSET: pl.Int64()}
+_HELD, _INSIDE, _BACK = "_held", "_inside", "_back"
+
+
+@dataclass(frozen=True)
+class Top:
+    """First `n` rows per group `per`. `schema` has all columns of the input, those of `order` included.
+
+    The input is a table with `key`, or (`stream`) rows named by `_partition` and `_offset`; without `retracts` it takes
+    nothing back. Results have the columns `outputs`, `_time` and, of a stream, the id of the row. `rank` names one more
+    column: the place in the group, 1 for the first. With `ties` rows equal to the n-th are shown too, and equal rows
+    have the rank of the first of them. `spare` is how many rows a head has beyond those that are shown, at most twice.
+    """
+
+    n: int
+    order: tuple[OrderBy, ...]
+    per: tuple[str, ...]
+    key: tuple[str, ...]
+    schema: Mapping[str, pl.DataType]
+    outputs: tuple[str, ...]
+    rank: str | None = None
+    ties: bool = False
+    stream: bool = False
+    retracts: bool = True
+    spare: int = 16
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise Invalid(f"top shows 1 row or more, not {self.n}")
+
+    @property
+    def _id(self) -> tuple[str, ...]:
+        return tuple(_ORIGIN) if self.stream else self.key
+
+    @property
+    def _columns(self) -> dict[str, pl.DataType]:
+        return {**self.schema, TIME: pl.Int64(), **(_ORIGIN if self.stream else {})}
+
+    @property
+    def tables(self) -> Mapping[str, TableSpec]:
+        columns = {**self._columns, **({} if self.per else {ALL: pl.Int8()})}
+        rows = TableSpec(columns, identity=self._id, probe=keys(self.per))
+        return {HEAD: rows, REST: rows} if self.retracts else {HEAD: rows}
+
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+        arrived = inputs["in"]
+        if not self.retracts:
+            refuse_retractions(arrived, "top")
+        counts = {"in": Counts(read=len(arrived), accepted=len(arrived))}
+        columns = [pl.col(name).cast(kind) for name, kind in self._columns.items()]
+        old, new = (keyed(rows.select(columns), self.per) for rows in versions(arrived, self._id, [*self._columns]))
+        per = list(keys(self.per))
+        groups = pl.concat([old.select(per), new.select(per)]).unique(maintain_order=True)
+        old, new = self._grouped(old, groups), self._grouped(new, groups)
+        head = self._grouped(state[HEAD].probe(groups), groups)
+        if self.retracts:
+            ranking = self._with_rest(state, groups, old, self._candidates(head, old, new))
+        else:
+            ranking = self._candidates(head, old, new)
+        held, inside = ranking.mask(_HELD), ranking.mask(_INSIDE)
+        before, after = self._numbers(ranking, held), self._numbers(ranking, inside)
+        kept = inside & self._kept(ranking, after, len(groups))
+        self._store(state, ranking, held, inside, kept)
+        return Step(self._changes(ranking, before, after), counts)
+
+    def _grouped(self, rows: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+        """Rows with the number of their group, and the columns of state only."""
+        numbered = groups.with_row_index(GROUP)
+        found = rows.join(numbered, on=groups.columns, how="left", nulls_equal=True, maintain_order="left")
+        return found.select(*self._columns, *([] if self.per else [ALL]), GROUP)
+
+    def _candidates(self, head: pl.DataFrame, old: pl.DataFrame, new: pl.DataFrame) -> Ranking:
+        """The heads as they were and the new rows, in order. Inside the new heads are: of the rows that stay and come,
+        those that no row of the rest can be before.
+        """
+        on = [GROUP, *self._id]
+        leaving = old.select(on).with_columns(pl.lit(False).alias(_INSIDE))
+        stay = head.join(leaving, on=on, how="left", nulls_equal=True, maintain_order="left")[_INSIDE].fill_null(True)
+        held = head.with_columns(pl.lit(True).alias(_HELD), stay, pl.lit(False).alias(_BACK))
+        came = new.with_columns(pl.lit(False).alias(_HELD), pl.lit(True).alias(_INSIDE), pl.lit(False).alias(_BACK))
+        # a row that stays at the end of its head when it changes must not be behind itself
+        return Ranking.of(pl.concat([came, held]), self.order, self._id)
+
+    def _with_rest(self, state: State, groups: pl.DataFrame, old: pl.DataFrame, ranking: Ranking) -> Ranking:
+        """Says which rows are inside the heads, having read the rest of those groups whose head is too short."""
+        count = len(groups)
+        held, alive = ranking.mask(_HELD), ranking.mask(_INSIDE)
+        # what is behind the last row of a head may have rows of the rest before it
+        before_rest = np.arange(len(held)) <= ranking.last(held, count)[ranking.group]
+        inside = alive & before_rest
+        short = self._short(ranking, inside, count)
+        on = [GROUP, *self._id]
+        gone = old.join(ranking.rows.filter(held), on=on, how="anti", nulls_equal=True)
+        state[REST].remove(gone)
+        rows = ranking.rows.with_columns(pl.Series(_INSIDE, inside | (alive & short[ranking.group])))
+        back = self._grouped(state[REST].probe(groups.filter(short)), groups)
+        state[REST].put(rows.filter(alive & ~inside & ~short[ranking.group]))
+        if back.is_empty():
+            return Ranking(rows, ranking.group, ranking.run)
+        flags = [pl.lit(False).alias(_HELD), pl.lit(True).alias(_INSIDE), pl.lit(True).alias(_BACK)]
+        return Ranking.of(pl.concat([rows, back.with_columns(flags)]), self.order, self._id)
+
+    def _short(self, ranking: Ranking, inside: Mask, groups: int) -> Mask:
+        """Which groups cannot tell from their head what is shown: the rest may have rows that are."""
+        sizes = ranking.sizes(inside, groups)
+        if not self.ties:
+            return sizes < self.n
+        shown = (ranking.ranks(inside) <= self.n) & inside
+        # behind the rows equal to the n-th there must be another row, else the rest may have more of them
+        short: Mask = (sizes < self.n) | (ranking.sizes(shown, groups) == sizes)
+        return short
+
+    def _numbers(self, ranking: Ranking, members: Mask) -> Numbers:
+        """The place of each row that is shown, 0 for others."""
+        numbers = ranking.ranks(members) if self.ties else ranking.positions(members)
+        numbers[numbers > self.n] = 0
+        return numbers
+
+    def _kept(self, ranking: Ranking, numbers: Numbers, groups: int) -> Mask:
+        """Which of the rows inside stay in a head: as many as are shown, and where rows can be taken back some more."""
+        shown = numbers > 0
+        if not self.retracts:
+            return shown
+        inside = ranking.mask(_INSIDE)
+        sizes, count = ranking.sizes(inside, groups), ranking.sizes(shown, groups)
+        most = np.where(sizes > count + 2 * self.spare, count + self.spare, sizes)
+        return ranking.positions(inside) <= most[ranking.group]
+
+    def _store(self, state: State, ranking: Ranking, held: Mask, inside: Mask, kept: Mask) -> None:
+        rows = ranking.rows
+        state[HEAD].remove(rows.filter(held & ~kept))
+        state[HEAD].put(rows.filter(kept & ~held))
+        if self.retracts:
+            back = ranking.mask(_BACK)
+            state[REST].remove(rows.filter(back & kept))
+            state[REST].put(rows.filter(inside & ~kept & ~back))
+
+    def _changes(self, ranking: Ranking, before: Numbers, after: Numbers) -> pl.DataFrame:
+        same = (before == after) if self.rank else (before > 0) == (after > 0)
+        rows = ranking.rows.select(*self.outputs, TIME, *(_ORIGIN if self.stream else ()))
+        parts = []
+        for numbers, weight in ((before, -1), (after, 1)):
+            chosen = (numbers > 0) & ~same
+            part = rows.filter(chosen)
+            if self.rank:
+                part = part.with_columns(pl.Series(self.rank, numbers[chosen], dtype=pl.Int32))
+            parts.append(weighted(part, weight))
+        changes = pl.concat(parts)
+        values = [name for name in changes.columns if name != WEIGHT]
+        return net(changes, values).select(
+            *self.outputs, *([self.rank] if self.rank else []), TIME, WEIGHT, *(_ORIGIN if self.stream else ())
+        )
