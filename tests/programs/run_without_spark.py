@@ -50,7 +50,7 @@ def main(river: River) -> None:
     inputs = {"orders": river.topic("orders")}
     resumable(flow.name, store, checkpoint, inputs)
     projection = Projection()
-    job = compile_flow(flow, 2, projection.analyse)
+    job = compile_flow(flow, 2, projection)
     fence = store.take_fence(flow.name)
     for end in flow.views.values():
         store.declare(view_spec(flow, job, end, ""))

@@ -24,7 +24,7 @@ def river(tmp_path):
 def planner(river: River, memory: Path) -> Planner:
     flow = Flow("f")
     flow.view("v", flow.stream("t", "n bigint"))
-    return Planner(compile_flow(flow, 2, lambda *_: {}), {"t": river.topic("t")}, str(memory), Limit(1000))
+    return Planner(compile_flow(flow, 2), {"t": river.topic("t")}, str(memory), Limit(1000))
 
 
 def forget_all(river: River) -> None:
@@ -72,7 +72,7 @@ def test_an_epoch_ends_by_bytes_as_well_as_by_rows(tmp_path: Path) -> None:
         topic = river.topic("t", "k string", partitions=1)
         for _ in range(6):
             topic.append([{"k": "x" * 1000}])
-        job = compile_flow(flow, 2, lambda *_: {})
+        job = compile_flow(flow, 2)
         planner = Planner(job, {"t": topic}, str(tmp_path / "memory"), Limit(rows=1000, size=2500))
         plan, ends = planner.first(), []
         while (following := planner.next(plan)) is not None:

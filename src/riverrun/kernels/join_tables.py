@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import polars as pl
 
@@ -122,7 +121,7 @@ class JoinTables:
     """
 
     sides: Sides
-    how: Literal["inner", "left", "full"]
+    how: str
     left_key: tuple[str, ...]
     right_key: tuple[str, ...]
 

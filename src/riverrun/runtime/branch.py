@@ -46,8 +46,8 @@ class Path:
 
 
 def paths(node: Node) -> Iterator[Path]:
-    """Every way rows come to this node; a union has several."""
-    if isinstance(node, Source) or node.stateful:
+    """Every way rows come to this node; a union has several. A transform's rows begin there: only Spark knows them."""
+    if isinstance(node, Source | Transform) or node.stateful:
         yield Path(node)
         return
     for below in node.inputs:
@@ -119,8 +119,6 @@ class Composition:
                     self._plain.pop(name.lower(), None)
             case Union():
                 self._unite(below, node)
-            case Transform():
-                raise AssertionError("a transform is an origin of its own")
 
     def _unite(self, below: Node, node: Union) -> None:
         for name, wanted in node.schema.columns:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import polars as pl
 import pyarrow as pa
 
 from riverrun import ddl
-from riverrun.errors import Invalid
+from riverrun.errors import Invalid, did_you_mean
 from riverrun.flow import Flow
 from riverrun.flow.expressions import Expression
 from riverrun.flow.nodes import (
@@ -19,6 +20,7 @@ from riverrun.flow.nodes import (
     Changes,
     Clock,
     Dedupe,
+    Drop,
     End,
     Group,
     Join,
@@ -46,6 +48,7 @@ from riverrun.runtime.job import (
     Job,
     Operator,
     Reading,
+    Transformed,
     base_name,
     hidden_names,
     late_schema,
@@ -55,8 +58,16 @@ from riverrun.runtime.job import (
 )
 from riverrun.runtime.operators import filter_column, kernel_of, order_column, reads_versions, value_column
 
-Analyse = Callable[[str, pa.Schema, Sequence[Item]], Mapping[str, pa.DataType]]
-"""Types of expressions over the struct of an origin with these fields; asked only for what the flow could not infer."""
+
+class Analyst(Protocol):
+    """Knows what the flow could not infer."""
+
+    def types(self, origin: str, fields: pa.Schema, items: Sequence[Item]) -> Mapping[str, pa.DataType]:
+        """Types of expressions over the struct of an origin with these fields."""
+
+    def transformed(self, node: Transform, columns: pa.Schema) -> pa.Schema:
+        """The columns that a transform makes of these."""
+
 
 Wanted = list[tuple[str, Expression | None]]
 """The columns a target reads: (name, expression over its input's columns; None: the column itself)."""
@@ -66,16 +77,16 @@ DELETED = "_deleted"
 _STREAMS = (Clock, Dedupe, JoinStreams, Lookup, AsOf, Changes)
 
 
-def compile_flow(flow: Flow, shards: int, analyse: Analyse | None = None) -> Job:
+def compile_flow(flow: Flow, shards: int, analyst: Analyst | None = None) -> Job:
     """The job of a flow."""
-    return _Compiler(flow, shards, analyse).job()
+    return _Compiler(flow, shards, analyst).job()
 
 
 class _Compiler:
-    def __init__(self, flow: Flow, shards: int, analyse: Analyse | None) -> None:
+    def __init__(self, flow: Flow, shards: int, analyst: Analyst | None) -> None:
         self._flow = flow
         self._shards = shards
-        self._analyse = analyse
+        self._analyst = analyst
         self._needed = flow.needed()
         self._branches: list[Branch] = []
         self._outputs: dict[str, pa.Schema] = {}  # origin id → value columns
@@ -83,15 +94,15 @@ class _Compiler:
 
     def job(self) -> Job:
         flow = self._flow
-        for node in flow.nodes:
-            if isinstance(node, Transform):
-                raise Invalid(f"{node.place}: transform cannot be run yet")
         readings = [self._reading(node) for node in flow.nodes if isinstance(node, Source)]
         fingerprints = flow.fingerprint()
         read = self._read()
         stages: dict[int, list[Operator]] = {}
+        transforms: list[Transformed] = []
         for node in flow.nodes:
-            if node.stateful and node.id in read:
+            if isinstance(node, Transform):
+                transforms.append(self._transform(node))
+            elif node.stateful and node.id in read:
                 stages.setdefault(depth(node), []).append(self._operator(node, fingerprints[node.id]))
         for end in flow.ends:
             self._end(end)
@@ -102,13 +113,14 @@ class _Compiler:
             stages=tuple(tuple(stages[depth]) for depth in sorted(stages)),
             branches=tuple(self._branches),
             ends={end.id: end.name for end in flow.ends},
+            transforms=tuple(transforms),
         )
 
     def _read(self) -> set[str]:
         """The origins somebody reads. A table of which only the versions are wanted need not be made."""
         targets = [end.node for end in self._flow.ends]
         for node in self._flow.nodes:
-            if node.stateful:
+            if node.stateful or isinstance(node, Transform):
                 targets += [below for below in node.inputs if not reads_versions(node, below)]
         return {path.origin.id for node in targets for path in paths(node)}
 
@@ -163,6 +175,45 @@ class _Compiler:
             fingerprint=fingerprint,
         )
 
+    def _transform(self, node: Transform) -> Transformed:
+        """The branches to a transform, and what Spark says that it makes of them."""
+        (below,) = node.inputs
+        if hidden_key(below):
+            raise Invalid(f"{node.place}: transform cannot follow a union of tables", hint="Use it on each of them")
+        if self._analyst is None:
+            raise Invalid(f"{node.place}: transform needs Spark")
+        wanted: Wanted = [(name, None) for name in self._columns(below)]
+        received = not below.is_table and all(_tells_order(path.origin) for path in paths(below))
+        if received:
+            wanted.append((RECEIVED, None))
+        schema = None
+        for path in paths(below):
+            items, condition, made = self._compose(path, wanted, below, {}, False, ())
+            self._add(path.origin.id, node.id, "", items, condition, (), made, in_spark=True)
+            schema = schema or made
+        assert schema is not None
+        given = pa.schema([field for field in schema if field.name not in (*dict(CARRIED), RECEIVED)])
+        made = self._analyst.transformed(node, given)
+        for name in node.schema:
+            if name not in made.names:
+                raise Invalid(f"{node.place}: transform makes no column {name!r}", hint=did_you_mean(name, made.names))
+        kept = [(f.name, ddl.to_arrow(node.schema.get(f.name) or ddl.from_arrow(f.type))) for f in made]
+        if not node.schema.open:
+            kept = [field for field in kept if field[0] in node.schema]
+        output = pa.schema([*kept, *([(RECEIVED, MOMENT)] if received else [])])
+        self._outputs[node.id] = output
+        return Transformed(node.id, depth(node), output)
+
+    def _columns(self, node: Node) -> list[str]:
+        """The columns of a node, also of one behind a transform that only Spark knows."""
+        if not node.schema.open:
+            return list(node.schema)
+        if isinstance(node, Transform) or node.stateful:
+            return [name for name in self._outputs[node.id].names if name != RECEIVED]
+        below = self._columns(node.inputs[0])
+        dropped = node.names if isinstance(node, Drop) else ()
+        return list(dict.fromkeys([*(name for name in below if name not in dropped), *node.schema]))
+
     def _raw(self, node: TableSource) -> pa.Schema:
         """A topic's rows with tombstones, for the kernel that makes a table of them."""
         columns = self._outputs[node.id + RAW]
@@ -179,7 +230,7 @@ class _Compiler:
                 aggregated += [(name, None) for name in below.schema if name not in node.by]
             return aggregated
         needed = self._needed[below.id]
-        columns: Wanted = [(name, None) for name in below.schema if name in needed]
+        columns: Wanted = [(name, None) for name in self._columns(below) if below.schema.open or name in needed]
         if isinstance(node, Top):
             columns += [(order_column(i), part.expression) for i, part in enumerate(node.order)]
         # A device's offsets, which row came first, which version is the newer.
@@ -248,9 +299,9 @@ class _Compiler:
                 types[column] = ddl.to_arrow(known)
         unknown = [item for item in items if item.name not in types]
         if unknown:
-            if self._analyse is None:
+            if self._analyst is None:
                 raise Invalid(f"{below.place}: the type of {unknown[0].sql} is not known without Spark", hint="Cast it")
-            types.update(self._analyse(name, sql_fields(origin, is_source), unknown))
+            types.update(self._analyst.types(name, sql_fields(origin, is_source), unknown))
         condition = composed.condition
         if versions:  # a version that does not meet the condition says that there is no row from now on
             items.append(composed.absent(DELETED))
@@ -273,6 +324,9 @@ class _Compiler:
                 fields.append((part.name, kind))
         else:
             fields = [(name, self._type(node, name, known, inner, kernel)) for name, known in node.schema.columns]
+            if node.schema.open:
+                known_here = {name for name, _ in fields}
+                fields += [(f.name, f.type) for f in inner if f.name not in known_here and not f.name.startswith("_")]
         if isinstance(node, Clock | Dedupe):  # they hand rows on as they came
             fields = [field for field in fields if field[0] in inner.names]
         if isinstance(node, JoinTables | Top):  # what tells their rows apart goes with them
@@ -296,7 +350,7 @@ class _Compiler:
         raise Invalid(f"{node.place}: the type of {name} is not known", hint="Cast it: cast(… as double)")
 
     def _end(self, end: End) -> None:
-        wanted: Wanted = [(name, None) for name in end.node.schema]
+        wanted: Wanted = [(name, None) for name in self._columns(end.node)]
         found = list(paths(end.node))
         hidden: tuple[str, ...] = ()
         if isinstance(end, ViewEnd):
@@ -317,6 +371,7 @@ class _Compiler:
         route: tuple[str, ...],
         schema: pa.Schema,
         hidden: Sequence[str] = (),
+        in_spark: bool = False,
     ) -> Branch:
         path = sum(branch.target == target and branch.input == input for branch in self._branches)
         if path >= PATHS:
@@ -325,7 +380,9 @@ class _Compiler:
             )
         # The way a row came is told where it arrives, also if another union further up told one already.
         added = tuple(name for name in hidden if name not in schema.names or name == BRANCH)
-        branch = Branch(len(self._branches), origin, target, input, items, condition, route, schema, path, added)
+        in_spark = in_spark or isinstance(self._flow.graph.nodes.get(origin), Transform)
+        number = len(self._branches)
+        branch = Branch(number, origin, target, input, items, condition, route, schema, path, added, in_spark)
         self._branches.append(branch)
         return branch
 
@@ -347,6 +404,8 @@ def _rides(node: Node, name: str) -> bool:
 
 
 def _tells_order(origin: Node) -> bool:
+    if isinstance(origin, Transform):
+        return not origin.is_table and all(_tells_order(path.origin) for path in paths(origin.inputs[0]))
     return isinstance(origin, (Source, *_STREAMS)) and not isinstance(origin, TableSource)
 
 

@@ -45,11 +45,12 @@ class Branch:
     schema: pa.Schema  # value columns and the carried ones
     path: int = 0  # which of several ways to the same input, so that a row that comes twice has two ids
     added: tuple[str, ...] = ()  # hidden parts of the key that rows are given when they arrive
+    in_spark: bool = False  # comes from a transform or goes to one
 
     @property
     def trivial(self) -> bool:
         """Whether it only picks columns, so that no SQL is needed."""
-        return self.condition is None and all(item.column is not None for item in self.items)
+        return not self.in_spark and self.condition is None and all(item.column is not None for item in self.items)
 
     @property
     def arriving(self) -> pa.Schema:
@@ -70,6 +71,15 @@ class Operator:
     late: pa.Schema | None  # columns of the late topic
     output: pa.Schema  # value columns
     fingerprint: str
+
+
+@dataclass(frozen=True)
+class Transformed:
+    """A transform: its rows, and behind which stage they are made (0: the sources)."""
+
+    id: str
+    stage: int
+    output: pa.Schema
 
 
 @dataclass(frozen=True)
@@ -110,6 +120,7 @@ class Job:
     stages: tuple[tuple[Operator, ...], ...]
     branches: tuple[Branch, ...]
     ends: Mapping[str, str]  # end id → origin-independent name, for errors
+    transforms: tuple[Transformed, ...] = ()
 
     @property
     def sources(self) -> Mapping[str, pa.Schema]:
@@ -131,6 +142,11 @@ class Job:
         for branch in self.branches:
             found.setdefault(branch.target, []).append(branch)
         return {target: tuple(branches) for target, branches in found.items()}
+
+    @cached_property
+    def by_spark(self) -> frozenset[str]:
+        """The targets that are transforms: their rows are not packed."""
+        return frozenset(transform.id for transform in self.transforms)
 
     def has_sql(self, origins: Sequence[str]) -> bool:
         """Whether a projection by Spark is needed behind these origins."""

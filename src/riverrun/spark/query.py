@@ -39,7 +39,7 @@ from riverrun.runtime.patience import Patience
 from riverrun.runtime.planner import Limit
 from riverrun.runtime.status import flow_status, moment
 from riverrun.spark import failures
-from riverrun.spark.compile import analyser, streaming_frame
+from riverrun.spark.compile import Analyst, streaming_frame
 from riverrun.spark.progress import Progress
 from riverrun.spark.session import cores, session
 from riverrun.spark.source import Deployment
@@ -77,7 +77,7 @@ class Run:
         self._inputs = self._open_inputs()
         known = resumable(self.name, self._store, self._checkpoint, self._inputs)
         self._spark = session(river.master, river.settings)
-        job = compile_flow(flow, known.shards if known else cores(), analyser(self._spark))
+        job = compile_flow(flow, known.shards if known else cores(), Analyst(self._spark))
         refuse_changed(self.name, known, job)
         self._fence = self._store.take_fence(self.name)
         topics = self._open_outputs(job)
@@ -264,7 +264,7 @@ class Run:
 
     def _start_query(self) -> None:
         self._raised = None
-        frame = streaming_frame(self._spark, self._deployment)
+        frame = streaming_frame(self._spark, self._deployment, self.flow)
         self._query = (
             frame.writeStream.foreachBatch(self._take)
             .option("checkpointLocation", f"{self._home}/checkpoint")

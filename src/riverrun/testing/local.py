@@ -109,7 +109,7 @@ class LocalRun:
         """What a run does when it starts, from nothing or from what an earlier one left."""
         flow = self._flow
         self._store = self._opened.enter_context(SqliteStore(f"{self._home}/views.db"))
-        self._job = compile_flow(flow, self._shards, self._projection.analyse)
+        self._job = compile_flow(flow, self._shards, self._projection)
         fence = self._store.take_fence(flow.name)
         for end in flow.views.values():
             self._store.declare(view_spec(flow, self._job, end, ""))

@@ -16,6 +16,7 @@ from riverrun import ddl
 from riverrun.ddl import Struct, Type
 from riverrun.errors import Invalid
 from riverrun.flow.expressions import DIALECT
+from riverrun.flow.nodes import Transform
 from riverrun.runtime.blob import PACKED, Packer
 from riverrun.runtime.branch import HIDDEN, TIME, Item
 from riverrun.runtime.job import Branch, Job, struct_name
@@ -39,11 +40,14 @@ def database() -> duckdb.DuckDBPyConnection:
 class Projection:
     """Runs what is between an origin and a target."""
 
-    def analyse(self, origin: str, fields: pa.Schema, items: Sequence[Item]) -> Mapping[str, pa.DataType]:
+    def types(self, origin: str, fields: pa.Schema, items: Sequence[Item]) -> Mapping[str, pa.DataType]:
         """Types of expressions that the flow could not infer. They are DuckDB's, which may be wider than Spark's."""
         chosen = ", ".join(f"{_duckdb(item.sql, fields)} AS {_quoted(item.name)}" for item in items)
         made = _select(origin, fields.empty_table(), chosen, None)
         return {field.name: field.type for field in made.schema}
+
+    def transformed(self, node: Transform, columns: pa.Schema) -> pa.Schema:
+        raise Invalid(f"{node.place}: transform is plain Spark", hint='Run the flow with engine="spark"')
 
     def packed(self, job: Job, origins: Sequence[str], batches: Batches) -> Iterator[pa.RecordBatch]:
         """What was packed already, and the rows of structs, projected and packed."""

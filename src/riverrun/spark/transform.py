@@ -1,0 +1,100 @@
+"""`transform(fn)`: plain Spark on rows of a flow. What rows carry unseen stays with them, whatever `fn` selects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from riverrun import ddl
+from riverrun.errors import Invalid
+from riverrun.flow.nodes import Transform
+from riverrun.runtime.branch import OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
+
+ROW = "_row"
+"""The column with everything that a row carries: its time, its weight, where it stands in the log."""
+
+_CARRIED = (TIME, WEIGHT, PARTITION, OFFSET)
+
+
+def carried(struct: str, received: bool) -> str:
+    """The `ROW` of an origin's rows."""
+    names = [*_CARRIED, *([RECEIVED] if received else [])]
+    fields = [f"'{name}', {struct}.`{name}`" for name in names]
+    return f"named_struct({', '.join(fields)}) AS {ROW}"
+
+
+def apply(node: Transform, rows: DataFrame) -> DataFrame:
+    """The DataFrame that the function makes, with `ROW`."""
+    try:
+        made = node.function(_carrying(rows))
+    except PySparkException as error:
+        raise Invalid(f"{node.place}: Spark refuses {node.label}: {str(error).splitlines()[0]}") from None
+    if not isinstance(made, DataFrame):
+        raise Invalid(
+            f"{node.place}: {node.label} gave {type(made).__name__}, not a DataFrame", hint="Return what it makes"
+        )
+    plain = _plain(made)
+    if ROW not in plain.columns:
+        raise Invalid(
+            f"{node.place}: {node.label} lost the column {ROW}, which ties results to rows",
+            hint=f"It may only look at one row at a time; where it names its columns itself, let {ROW} through",
+        )
+    return plain
+
+
+def as_struct(rows: DataFrame, name: str, columns: pa.Schema, packed: Sequence[str]) -> DataFrame:
+    """Rows of a transform in the shape of a stage's rows: nothing packed, and its columns as one struct."""
+    fields = []
+    for field in columns:
+        source = f"{ROW}.`{RECEIVED}`" if field.name == RECEIVED else f"`{field.name}`"
+        fields.append(f"'{field.name}', CAST({source} AS {ddl.from_arrow(field.type)})")
+    fields += [f"'{name}', {ROW}.`{name}`" for name in _CARRIED]
+    return rows.selectExpr(*packed, f"named_struct({', '.join(fields)}) AS {name}")
+
+
+def _plain(rows: DataFrame) -> DataFrame:
+    return rows._carried_by if isinstance(rows, Carrying) else rows
+
+
+class Carrying:
+    """Stands before a DataFrame: `select` keeps `ROW`, and so does everything made of its results."""
+
+    _carried_by: DataFrame
+
+
+def _carrying(rows: DataFrame) -> Any:
+    """The same rows as a DataFrame of which `ROW` is neither seen nor lost."""
+    base: type = type(rows)
+
+    class CarryingFrame(Carrying, base):  # type: ignore[misc]
+        def __getattribute__(self, name: str) -> Any:
+            if name.startswith("_"):
+                return super().__getattribute__(name)
+            if name == "columns":
+                return [column for column in self._carried_by.columns if column != ROW]
+            return _wrapped(getattr(self._carried_by, name), name)
+
+    made = CarryingFrame.__new__(CarryingFrame, rows._jdf, rows.sparkSession)
+    object.__setattr__(made, "_carried_by", rows)
+    return made
+
+
+def _wrapped(found: Any, name: str) -> Any:
+    if not callable(found) or not hasattr(found, "__self__"):
+        return found
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        given = [_plain(a) if isinstance(a, Carrying) else a for a in arguments]
+        made = found(*given, **options)
+        if not isinstance(made, DataFrame):
+            return made
+        if name in ("select", "selectExpr") and ROW not in made.columns:
+            chosen = list(given[0]) if len(given) == 1 and isinstance(given[0], list) else given
+            made = found(*chosen, ROW)
+        return _carrying(made)
+
+    return call
