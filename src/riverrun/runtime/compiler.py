@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import polars as pl
 import pyarrow as pa
@@ -12,9 +11,7 @@ import pyarrow as pa
 from riverrun import ddl
 from riverrun.errors import Invalid, did_you_mean
 from riverrun.flow import Flow
-from riverrun.flow.expressions import Expression
 from riverrun.flow.nodes import (
-    BRANCH,
     ROW_ID,
     AsOf,
     Changes,
@@ -37,42 +34,23 @@ from riverrun.flow.nodes import (
 from riverrun.flow.nodes import View as ViewEnd
 from riverrun.flow.windows import Side
 from riverrun.kernels.kernel import Kernel
-from riverrun.runtime.branch import PATHS, RECEIVED, TOPICS, Composition, Item, Path, paths
+from riverrun.runtime.branch import RECEIVED, TOPICS, Item, paths
 from riverrun.runtime.job import (
     CARRIED,
     HIDDEN_KEYS,
     MOMENT,
     RAW,
-    SQL_TYPES,
-    Branch,
     Job,
     Operator,
     Reading,
     Transformed,
     base_name,
-    hidden_names,
     late_schema,
     raw,
-    sql_fields,
-    struct_name,
 )
 from riverrun.runtime.operators import filter_column, kernel_of, order_column, reads_versions, value_column
+from riverrun.runtime.wiring import DELETED, Analyst, Wanted, Wiring
 
-
-class Analyst(Protocol):
-    """Knows what the flow could not infer."""
-
-    def types(self, origin: str, fields: pa.Schema, items: Sequence[Item]) -> Mapping[str, pa.DataType]:
-        """Types of expressions over the struct of an origin with these fields."""
-
-    def transformed(self, node: Transform, columns: pa.Schema) -> pa.Schema:
-        """The columns that a transform makes of these."""
-
-
-Wanted = list[tuple[str, Expression | None]]
-"""The columns a target reads: (name, expression over its input's columns; None: the column itself)."""
-
-DELETED = "_deleted"
 # Streams hand on when a row came in: other rows are compared with it in the order of the log.
 _STREAMS = (Clock, Dedupe, JoinStreams, Lookup, AsOf, Changes)
 
@@ -88,8 +66,7 @@ class _Compiler:
         self._shards = shards
         self._analyst = analyst
         self._needed = flow.needed()
-        self._branches: list[Branch] = []
-        self._outputs: dict[str, pa.Schema] = {}  # origin id → value columns
+        self._wiring = Wiring(flow.name, analyst)
         self._numbers = _numbers(sorted(flow.topics()))
 
     def job(self) -> Job:
@@ -111,7 +88,7 @@ class _Compiler:
             shards=self._shards,
             readings=tuple(readings),
             stages=tuple(tuple(stages[depth]) for depth in sorted(stages)),
-            branches=tuple(self._branches),
+            branches=tuple(self._wiring.branches),
             ends={end.id: end.name for end in flow.ends},
             transforms=tuple(transforms),
         )
@@ -132,8 +109,8 @@ class _Compiler:
             if isinstance(above, Clock) and any(path.origin is node for path in paths(above.inputs[0]))
         )
         columns = pa.schema([(name, ddl.to_arrow(_known(node.schema[name], node))) for name in wanted])
-        self._outputs[node.id] = columns
-        self._outputs[node.id + RAW] = raw(columns)
+        self._wiring.outputs[node.id] = columns
+        self._wiring.outputs[node.id + RAW] = raw(columns)
         return Reading(
             id=node.id,
             topic=node.topic,
@@ -163,7 +140,7 @@ class _Compiler:
         seen = {name: {f.name: _polars(f.type) for f in s if f.name not in unseen} for name, s in schemas.items()}
         made = kernel_of(node, seen)
         output = self._output(node, schemas, made)
-        self._outputs[node.id] = output
+        self._wiring.outputs[node.id] = output
         return Operator(
             id=node.id,
             kernel=made,
@@ -182,14 +159,15 @@ class _Compiler:
             raise Invalid(f"{node.place}: transform cannot follow a union of tables", hint="Use it on each of them")
         if self._analyst is None:
             raise Invalid(f"{node.place}: transform needs Spark")
+        self._wiring.transforms.add(node.id)
         wanted: Wanted = [(name, None) for name in self._columns(below)]
         received = not below.is_table and all(_tells_order(path.origin) for path in paths(below))
         if received:
             wanted.append((RECEIVED, None))
         schema = None
         for path in paths(below):
-            items, condition, made = self._compose(path, wanted, below, {}, False, ())
-            self._add(path.origin.id, node.id, "", items, condition, (), made, in_spark=True)
+            items, condition, made = self._wiring.compose(path, wanted, below, {}, False, ())
+            self._wiring.add(path.origin.id, node.id, "", items, condition, (), made)
             schema = schema or made
         assert schema is not None
         given = pa.schema([field for field in schema if field.name not in (*dict(CARRIED), RECEIVED)])
@@ -201,7 +179,7 @@ class _Compiler:
         if not node.schema.open:
             kept = [field for field in kept if field[0] in node.schema]
         output = pa.schema([*kept, *([(RECEIVED, MOMENT)] if received else [])])
-        self._outputs[node.id] = output
+        self._wiring.outputs[node.id] = output
         return Transformed(node.id, depth(node), output)
 
     def _columns(self, node: Node) -> list[str]:
@@ -209,17 +187,17 @@ class _Compiler:
         if not node.schema.open:
             return list(node.schema)
         if isinstance(node, Transform) or node.stateful:
-            return [name for name in self._outputs[node.id].names if name != RECEIVED]
+            return [name for name in self._wiring.outputs[node.id].names if name != RECEIVED]
         below = self._columns(node.inputs[0])
         dropped = node.names if isinstance(node, Drop) else ()
         return list(dict.fromkeys([*(name for name in below if name not in dropped), *node.schema]))
 
     def _raw(self, node: TableSource) -> pa.Schema:
         """A topic's rows with tombstones, for the kernel that makes a table of them."""
-        columns = self._outputs[node.id + RAW]
+        columns = self._wiring.outputs[node.id + RAW]
         schema = pa.schema([*columns, *CARRIED])
         items = tuple(Item(name, name, f"`s`.`{name}`") for name in columns.names)
-        self._add(node.id + RAW, node.id, "in", items, None, node.key, schema)
+        self._wiring.add(node.id + RAW, node.id, "in", items, None, node.key, schema)
         return schema
 
     def _wanted(self, node: Node, number: int) -> Wanted:
@@ -261,54 +239,14 @@ class _Compiler:
         versions = reads_versions(node, below)
         schema = None
         for path in paths(below):
-            items, condition, made = self._compose(path, wanted, below, kinds, versions, hidden)
+            items, condition, made = self._wiring.compose(path, wanted, below, kinds, versions, hidden)
             origin = path.origin.id + (RAW if versions else "")
-            branch = self._add(origin, node.id, input, items, condition, route, made, hidden)
+            branch = self._wiring.add(origin, node.id, input, items, condition, route, made, hidden)
             schema = schema or branch.arriving
             if not branch.arriving.equals(schema):
                 raise Invalid(f"{node.place}: the branches of a union have other types: {branch.arriving} and {schema}")
         assert schema is not None
         return schema
-
-    def _compose(
-        self,
-        path: Path,
-        wanted: Wanted,
-        below: Node,
-        kinds: Mapping[str, pa.DataType],
-        versions: bool,
-        hidden: Sequence[str],
-    ) -> tuple[tuple[Item, ...], str | None, pa.Schema]:
-        name = path.origin.id + (RAW if versions else "")
-        is_source = versions or isinstance(path.origin, Source)
-        origin = self._outputs[name]
-        known_here = {**dict.fromkeys(origin.names), **dict.fromkeys(hidden_names(is_source))}
-        composed = Composition(known_here, struct_name(name)).follow(path)
-        wanted = [*wanted, *((part, None) for part in hidden if part in origin.names)]
-        items = [composed.item(column, source) for column, source in wanted]
-        types: dict[str, pa.DataType] = dict(kinds)
-        for item, (column, source) in zip(items, wanted, strict=True):
-            known = source.type if source else below.schema.get(column)
-            if column in kinds:
-                continue
-            if item.column is not None and item.column in origin.names:
-                types[column] = origin.field(item.column).type
-            elif item.column is not None:
-                types[column] = SQL_TYPES[item.column]
-            elif known is not None:
-                types[column] = ddl.to_arrow(known)
-        unknown = [item for item in items if item.name not in types]
-        if unknown:
-            if self._analyst is None:
-                raise Invalid(f"{below.place}: the type of {unknown[0].sql} is not known without Spark", hint="Cast it")
-            types.update(self._analyst.types(name, sql_fields(origin, is_source), unknown))
-        condition = composed.condition
-        if versions:  # a version that does not meet the condition says that there is no row from now on
-            items.append(composed.absent(DELETED))
-            types[DELETED] = pa.bool_()
-            condition = None
-        schema = pa.schema([*((item.name, types[item.name]) for item in items), *CARRIED])
-        return tuple(items), condition, schema
 
     def _output(self, node: Node, schemas: Mapping[str, pa.Schema], kernel: Kernel) -> pa.Schema:
         """Value columns of a stateful node: types as the flow knows them, else as they came in or as they are made."""
@@ -358,33 +296,8 @@ class _Compiler:
             if not end.node.is_table and not end.keeps_all and all(_tells_order(path.origin) for path in found):
                 wanted.append((RECEIVED, None))  # the newest row wins
         for path in found:
-            items, condition, schema = self._compose(path, wanted, end.node, {}, False, hidden)
-            self._add(path.origin.id, end.id, "", items, condition, (), schema, hidden)
-
-    def _add(
-        self,
-        origin: str,
-        target: str,
-        input: str,
-        items: tuple[Item, ...],
-        condition: str | None,
-        route: tuple[str, ...],
-        schema: pa.Schema,
-        hidden: Sequence[str] = (),
-        in_spark: bool = False,
-    ) -> Branch:
-        path = sum(branch.target == target and branch.input == input for branch in self._branches)
-        if path >= PATHS:
-            raise Invalid(
-                f"{self._flow.name}: {target} has more than {PATHS} inputs", hint="Split the union in two flows"
-            )
-        # The way a row came is told where it arrives, also if another union further up told one already.
-        added = tuple(name for name in hidden if name not in schema.names or name == BRANCH)
-        in_spark = in_spark or isinstance(self._flow.graph.nodes.get(origin), Transform)
-        number = len(self._branches)
-        branch = Branch(number, origin, target, input, items, condition, route, schema, path, added, in_spark)
-        self._branches.append(branch)
-        return branch
+            items, condition, schema = self._wiring.compose(path, wanted, end.node, {}, False, hidden)
+            self._wiring.add(path.origin.id, end.id, "", items, condition, (), schema, hidden)
 
 
 def depth(node: Node) -> int:

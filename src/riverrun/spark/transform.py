@@ -78,7 +78,7 @@ def _carrying(rows: DataFrame) -> Any:
                 return [column for column in self._carried_by.columns if column != ROW]
             return _wrapped(getattr(self._carried_by, name), name)
 
-    made = CarryingFrame.__new__(CarryingFrame, rows._jdf, rows.sparkSession)
+    made: Any = CarryingFrame(rows._jdf, rows.sparkSession)
     object.__setattr__(made, "_carried_by", rows)
     return made
 

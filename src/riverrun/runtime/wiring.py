@@ -1,0 +1,104 @@
+"""How rows get from origins to targets: a branch for every way, with the columns it takes along and their types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from riverrun import ddl
+from riverrun.errors import Invalid
+from riverrun.flow.expressions import Expression
+from riverrun.flow.nodes import BRANCH, Node, Source, Transform
+from riverrun.runtime.branch import PATHS, Composition, Item, Path
+from riverrun.runtime.job import CARRIED, RAW, SQL_TYPES, Branch, hidden_names, sql_fields, struct_name
+
+DELETED = "_deleted"
+
+
+class Analyst(Protocol):
+    """Knows what the flow could not infer."""
+
+    def types(self, origin: str, fields: pa.Schema, items: Sequence[Item]) -> Mapping[str, pa.DataType]:
+        """Types of expressions over the struct of an origin with these fields."""
+
+    def transformed(self, node: Transform, columns: pa.Schema) -> pa.Schema:
+        """The columns that a transform makes of these."""
+
+
+Wanted = list[tuple[str, Expression | None]]
+"""The columns a target reads: (name, expression over its input's columns; None: the column itself)."""
+
+
+class Wiring:
+    """Branches as they are laid, and the value columns of every origin so far."""
+
+    def __init__(self, flow: str, analyst: Analyst | None) -> None:
+        self._flow = flow
+        self._analyst = analyst
+        self.branches: list[Branch] = []
+        self.outputs: dict[str, pa.Schema] = {}
+        self.transforms: set[str] = set()
+
+    def compose(
+        self,
+        path: Path,
+        wanted: Wanted,
+        below: Node,
+        kinds: Mapping[str, pa.DataType],
+        versions: bool,
+        hidden: Sequence[str],
+    ) -> tuple[tuple[Item, ...], str | None, pa.Schema]:
+        name = path.origin.id + (RAW if versions else "")
+        is_source = versions or isinstance(path.origin, Source)
+        origin = self.outputs[name]
+        known_here = {**dict.fromkeys(origin.names), **dict.fromkeys(hidden_names(is_source))}
+        composed = Composition(known_here, struct_name(name)).follow(path)
+        wanted = [*wanted, *((part, None) for part in hidden if part in origin.names)]
+        items = [composed.item(column, source) for column, source in wanted]
+        types: dict[str, pa.DataType] = dict(kinds)
+        for item, (column, source) in zip(items, wanted, strict=True):
+            known = source.type if source else below.schema.get(column)
+            if column in kinds:
+                continue
+            if item.column is not None and item.column in origin.names:
+                types[column] = origin.field(item.column).type
+            elif item.column is not None:
+                types[column] = SQL_TYPES[item.column]
+            elif known is not None:
+                types[column] = ddl.to_arrow(known)
+        unknown = [item for item in items if item.name not in types]
+        if unknown:
+            if self._analyst is None:
+                raise Invalid(f"{below.place}: the type of {unknown[0].sql} is not known without Spark", hint="Cast it")
+            types.update(self._analyst.types(name, sql_fields(origin, is_source), unknown))
+        condition = composed.condition
+        if versions:  # a version that does not meet the condition says that there is no row from now on
+            items.append(composed.absent(DELETED))
+            types[DELETED] = pa.bool_()
+            condition = None
+        schema = pa.schema([*((item.name, types[item.name]) for item in items), *CARRIED])
+        return tuple(items), condition, schema
+
+    def add(
+        self,
+        origin: str,
+        target: str,
+        input: str,
+        items: tuple[Item, ...],
+        condition: str | None,
+        route: tuple[str, ...],
+        schema: pa.Schema,
+        hidden: Sequence[str] = (),
+    ) -> Branch:
+        path = sum(branch.target == target and branch.input == input for branch in self.branches)
+        if path >= PATHS:
+            raise Invalid(f"{self._flow}: {target} has more than {PATHS} inputs", hint="Split the union in two flows")
+        # The way a row came is told where it arrives, also if another union further up told one already.
+        added = tuple(name for name in hidden if name not in schema.names or name == BRANCH)
+        in_spark = origin in self.transforms or target in self.transforms
+        number = len(self.branches)
+        branch = Branch(number, origin, target, input, items, condition, route, schema, path, added, in_spark)
+        self.branches.append(branch)
+        return branch
