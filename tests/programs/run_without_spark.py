@@ -19,8 +19,9 @@ from riverrun.runtime import source
 from riverrun.runtime.admission import refuse_drained, resumable
 from riverrun.runtime.blob import PACKED
 from riverrun.runtime.checkpoint import Checkpoint, check_same
-from riverrun.runtime.commit import Committer, aside_specs, topic_spec, view_spec
+from riverrun.runtime.commit import Committer
 from riverrun.runtime.compiler import compile_flow
+from riverrun.runtime.outputs import output_specs, view_spec
 from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.shape import Shape
 from riverrun.testing.local import _hosted
@@ -54,7 +55,7 @@ def main(river: River) -> None:
     fence = store.take_fence(flow.name)
     for end in flow.views.values():
         store.declare(view_spec(flow, job, end, ""))
-    specs = [topic_spec(job, end, "") for end in flow.derived.values()] + aside_specs(job, inputs, "")
+    specs = output_specs(flow, job, inputs, "")
     topics = {spec.name: river.topic(spec) for spec in specs}
     for topic in topics.values():
         topic.raise_fence(flow.name, fence)

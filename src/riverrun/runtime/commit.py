@@ -10,24 +10,23 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from riverrun import ddl
-from riverrun.errors import Conflict, Corrupt, Invalid
+from riverrun.errors import Conflict, Corrupt
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
-from riverrun.flow.nodes import ROW_ID
+from riverrun.flow.nodes import Alert
 from riverrun.flow.nodes import Topic as TopicEnd
 from riverrun.flow.nodes import View as ViewEnd
-from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, QUARANTINE, WORK, rows_of
 from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, TIME, WEIGHT
 from riverrun.runtime.host import Control
 from riverrun.runtime.job import Job
 from riverrun.runtime.manifest import Manifest, SourceClock
+from riverrun.runtime.outputs import alert_topic, quarantine, view_spec
 from riverrun.state.directory import StateDirectory
-from riverrun.views import Epoch, Store, ViewSpec
+from riverrun.views import Epoch, Store
 from riverrun.views.net import net
-from riverrun.views.ops import DELETE, OLD, OP
+from riverrun.views.ops import DELETE, INSERT, NEW, OLD, OP
 
 COUNTS = ("read", "accepted", "late_dropped", "late_aside", "duplicates", "quarantined")
 
@@ -127,6 +126,8 @@ class Committer:
         failpoint("commit.begin")
         for end in self._flow.derived.values():
             self._append(end, made)
+        for alert in self._flow.alerts.values():
+            self._fire(alert, made)
         failpoint("commit.topics")
         self._append_aside(made)
         failpoint("commit.aside")
@@ -189,6 +190,19 @@ class Committer:
             table = rows.select(names).append_column("_time", moment)
         topic.append(table, producer=self._name, sequence=made.control.epoch, fence=self._fence)
 
+    def _fire(self, end: Alert, made: Outputs) -> None:
+        """Rows that came to be: messages are made of them by whoever sends them."""
+        rows = self._rows(end.id, made)
+        if not rows.num_rows:
+            return
+        key = [name for name in end.node.key if name in rows.column_names] or [PARTITION, OFFSET]
+        frame = pl.from_arrow(rows)
+        assert isinstance(frame, pl.DataFrame)
+        came = net(frame, WEIGHT, key).filter(pl.col(OP).is_in([INSERT, NEW])).sort(PARTITION, OFFSET)
+        topic = self._topics[alert_topic(self._name, end.name)]
+        table = came.select(*topic.schema.names, pl.col(TIME).cast(pl.Datetime("us", "UTC"))).to_arrow()
+        topic.append(table, producer=self._name, sequence=made.control.epoch, fence=self._fence)
+
     def _append_aside(self, made: Outputs) -> None:
         """Late and quarantined rows: ordinary topics, one append for each."""
         found: dict[str, list[pa.Table]] = {}
@@ -233,55 +247,3 @@ def _added(before: Any, counts: Mapping[tuple[str, str], Mapping[str, int]]) -> 
         for kind in COUNTS:
             entry[kind] += found[kind]
     return list(totals.values())
-
-
-def view_spec(flow: Flow, job: Job, end: ViewEnd, suffix: str) -> ViewSpec:
-    """A view's declaration for its store. Rows of a stream without a key are told apart by their place in the log."""
-    schema = next(branch.arriving for branch in job.branches if branch.target == end.id)
-    columns = [field for field in schema if field.name not in (TIME, WEIGHT, *ORDER)]
-    key = end.key
-    if ROW_ID in key and ROW_ID not in schema.names:
-        key = tuple(part for name in key for part in ((PARTITION, OFFSET) if name == ROW_ID else (name,)))
-        columns += [schema.field(PARTITION), schema.field(OFFSET)]
-    hidden = tuple(name for name in key if name not in end.node.schema)
-    topics = tuple(sorted({reading.topic for reading in job.readings}))
-    return ViewSpec(
-        name=end.name + suffix,
-        flow=flow.name + suffix,
-        schema=pa.schema(columns),
-        key=key,
-        topics=topics,
-        history=None if end.history is None else end.history / 1_000_000,
-        hidden=hidden,
-    )
-
-
-def topic_spec(job: Job, end: TopicEnd, suffix: str) -> TopicSpec:
-    """A derived topic. It has no time column: its rows' time is the result's."""
-    schema = next(branch.schema for branch in job.branches if branch.target == end.id)
-    columns = [field for field in schema if field.name not in (TIME, WEIGHT, PARTITION, OFFSET)]
-    text = ddl.render(ddl.columns_from_arrow(pa.schema(columns)))
-    return TopicSpec(end.name + suffix, text, key=end.key or None, compact=end.node.is_table)
-
-
-def aside_specs(job: Job, inputs: Mapping[str, Topic], suffix: str) -> list[TopicSpec]:
-    """The topics for late rows and for rows that cannot be taken in."""
-    found: dict[str, pa.Schema] = {}
-    for operator in (operator for stage in job.stages for operator in stage):
-        if operator.late_topic is not None:
-            assert operator.late is not None
-            known = found.setdefault(operator.late_topic, operator.late)
-            if known != operator.late:
-                raise Invalid(f"topic {operator.late_topic} gets late rows of other types: {known} and {operator.late}")
-    for reading in job.readings:
-        if reading.max_skew is not None:
-            columns = [field.with_nullable(True) for field in inputs[reading.topic].schema]
-            found[quarantine(reading.topic)] = pa.schema(
-                [*columns, ("_error", pa.string()), ("_position", pa.string())]
-            )
-    return [TopicSpec(name + suffix, ddl.render(ddl.columns_from_arrow(columns))) for name, columns in found.items()]
-
-
-def quarantine(topic: str) -> str:
-    """Where rows of a topic go that cannot be taken in: its columns, `_error`, and `_position` of the row."""
-    return f"{topic}.quarantine"

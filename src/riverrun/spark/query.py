@@ -31,10 +31,11 @@ from riverrun.position import Position
 from riverrun.river import River
 from riverrun.runtime.admission import check_declared, refuse_changed, refuse_drained, resumable
 from riverrun.runtime.checkpoint import Checkpoint
-from riverrun.runtime.commit import Committer, aside_specs, topic_spec, view_spec
+from riverrun.runtime.commit import Committer
 from riverrun.runtime.compiler import compile_flow
 from riverrun.runtime.job import Job
 from riverrun.runtime.manifest import Manifest
+from riverrun.runtime.outputs import output_specs, view_spec
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.planner import Limit
 from riverrun.runtime.status import flow_status, moment
@@ -242,12 +243,8 @@ class Run:
         """Views and topics exist before the first epoch, and know this run's fence before anything is planned."""
         for view in self.flow.views.values():
             self._store.declare(view_spec(self.flow, job, view, self._suffix))
-        topics = {}
-        for end in self.flow.derived.values():
-            spec = topic_spec(job, end, self._suffix)
-            topics[spec.name] = self._river.topic(spec)
-        for spec in aside_specs(job, self._inputs, self._suffix):
-            topics[spec.name] = self._river.topic(spec)
+        specs = output_specs(self.flow, job, self._inputs, self._suffix)
+        topics = {spec.name: self._river.topic(spec) for spec in specs}
         for topic in topics.values():
             self._raise_fence(topic)
         return topics

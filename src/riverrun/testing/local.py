@@ -27,10 +27,11 @@ from riverrun.log.memory import MemoryLog
 from riverrun.log.spec import TopicSpec
 from riverrun.runtime import source
 from riverrun.runtime.blob import PACKED
-from riverrun.runtime.commit import COUNTS, Committer, aside_specs, take_apart, topic_spec, view_spec
+from riverrun.runtime.commit import COUNTS, Committer, take_apart
 from riverrun.runtime.compiler import compile_flow
 from riverrun.runtime.host import run_stage
 from riverrun.runtime.job import Job
+from riverrun.runtime.outputs import output_specs, view_spec
 from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.shape import Shape
 from riverrun.testing.projection import Projection
@@ -113,8 +114,7 @@ class LocalRun:
         fence = self._store.take_fence(flow.name)
         for end in flow.views.values():
             self._store.declare(view_spec(flow, self._job, end, ""))
-        specs = [topic_spec(self._job, end, "") for end in flow.derived.values()]
-        specs += aside_specs(self._job, self._inputs, "")
+        specs = output_specs(flow, self._job, self._inputs, "")
         self._outputs = {spec.name: self._log.topic(_in_partitions(spec, self._partitions)) for spec in specs}
         for topic in self._outputs.values():
             topic.raise_fence(flow.name, fence)
