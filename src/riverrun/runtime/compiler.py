@@ -47,6 +47,7 @@ from riverrun.runtime.job import (
     base_name,
     late_schema,
     raw,
+    unseen,
 )
 from riverrun.runtime.operators import filter_column, kernel_of, order_column, reads_versions, value_column
 from riverrun.runtime.wiring import DELETED, Analyst, Wanted, Wiring
@@ -292,7 +293,7 @@ class _Compiler:
         found = list(paths(end.node))
         hidden: tuple[str, ...] = ()
         if isinstance(end, ViewEnd):
-            hidden = tuple(name for name in end.key if name not in end.node.schema and name != ROW_ID)
+            hidden = tuple(name for name in unseen(end.key, end.node) if name != ROW_ID)
             if not end.node.is_table and not end.keeps_all and all(_tells_order(path.origin) for path in found):
                 wanted.append((RECEIVED, None))  # the newest row wins
         for path in found:
@@ -308,7 +309,7 @@ def depth(node: Node) -> int:
 
 def hidden_key(node: Node) -> tuple[str, ...]:
     """The parts of a table's key that are none of its columns."""
-    return tuple(name for name in node.key if name not in node.schema)
+    return unseen(node.key, node)
 
 
 def _rides(node: Node, name: str) -> bool:

@@ -15,7 +15,7 @@ from riverrun.flow.nodes import View as ViewEnd
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, TIME, WEIGHT
-from riverrun.runtime.job import Job
+from riverrun.runtime.job import Job, unseen
 from riverrun.views import ViewSpec
 
 
@@ -27,7 +27,7 @@ def view_spec(flow: Flow, job: Job, end: ViewEnd, suffix: str) -> ViewSpec:
     if ROW_ID in key and ROW_ID not in schema.names:
         key = tuple(part for name in key for part in ((PARTITION, OFFSET) if name == ROW_ID else (name,)))
         columns += [schema.field(PARTITION), schema.field(OFFSET)]
-    hidden = tuple(name for name in key if name not in end.node.schema)
+    hidden = unseen(key, end.node)
     topics = tuple(sorted({reading.topic for reading in job.readings}))
     return ViewSpec(
         name=end.name + suffix,
