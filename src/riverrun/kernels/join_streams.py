@@ -24,13 +24,25 @@ import polars as pl
 
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
-from riverrun.kernels.matching import ID, RECEIVED, STAMP, Numbers, Timeline, key_numbers, near, written_out
+from riverrun.kernels.matching import (
+    AFTER,
+    BEFORE,
+    ID,
+    RECEIVED,
+    STAMP,
+    Numbers,
+    Timeline,
+    key_numbers,
+    marked,
+    near,
+    replaced,
+    written_out,
+)
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
 from riverrun.state.hashing import hash_columns
 from riverrun.state.table import State, StateTable, TableSpec
 
 _HIDDEN = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64(), RECEIVED: STAMP}
-_BEFORE, _AFTER = "_before", "_after"
 _OUTER = {"inner": (), "left": (LEFT,), "right": (RIGHT,), "full": (LEFT, RIGHT)}
 
 Mask = npt.NDArray[np.bool_]
@@ -63,11 +75,11 @@ class _Rows:
 
     @property
     def before(self) -> Mask:
-        return self.frame[_BEFORE].to_numpy()
+        return self.frame[BEFORE].to_numpy()
 
     @property
     def after(self) -> Mask:
-        return self.frame[_AFTER].to_numpy()
+        return self.frame[AFTER].to_numpy()
 
 
 @dataclass(frozen=True)
@@ -114,8 +126,8 @@ class JoinStreams:
         alone = [self._alone(rows, other, clock) for rows, other in ((left, right), (right, left))]
         for side, rows in zip(both, changed, strict=True):
             table, low = state[side.name], clock.end - self.horizon - side.kept
-            table.remove(rows.filter(_BEFORE))
-            table.put(rows.filter(pl.col(_AFTER) & (pl.col(TIME) >= low)).select(list(side.columns)))
+            table.remove(rows.filter(BEFORE))
+            table.put(rows.filter(pl.col(AFTER) & (pl.col(TIME) >= low)).select(list(side.columns)))
             table.release(low)
         counts: dict[str, Counts] = {side.name: self._counts(inputs[side.name], clock) for side in both}
         return Step(self._issued(left, right, pairs, alone), counts)
@@ -135,16 +147,9 @@ class JoinStreams:
         fresh = timely.filter(pl.col(WEIGHT) > 0).select(columns).cast(side.columns)
         if not side.outer:
             fresh = fresh.drop_nulls(side.on)
-        taken = fresh.clear()
-        if len(fresh) < len(timely):
-            gone = timely.filter(pl.col(WEIGHT) < 0).select(columns).cast(side.columns)
-            found = table.probe(gone.select(*side.on, TIME).unique()).select(columns)
-            found = found.join(gone, on=ID, how="semi")
-            # what comes and goes in one epoch has done nothing
-            unheard = gone.join(found, on=ID, how="anti")
-            taken = found.join(fresh, on=columns, how="anti", nulls_equal=True)
-            fresh = fresh.join(pl.concat([found, unheard]), on=columns, how="anti", nulls_equal=True)
-        return pl.concat([_marked(taken, True, False), _marked(fresh, False, True)])
+        gone = timely.filter(pl.col(WEIGHT) < 0).select(columns).cast(side.columns)
+        taken, fresh = replaced(table, side.on, fresh, gone)
+        return pl.concat([marked(taken, True, False), marked(fresh, False, True)])
 
     def _concerned(self, state: State, changed: list[pl.DataFrame], clock: Clock) -> tuple[_Rows, _Rows]:
         """All rows that can be in a pair which comes or goes, or be issued alone or not any more."""
@@ -212,19 +217,15 @@ class JoinStreams:
         )
 
 
-def _marked(rows: pl.DataFrame, before: bool, after: bool) -> pl.DataFrame:
-    return rows.with_columns(pl.lit(before).alias(_BEFORE), pl.lit(after).alias(_AFTER))
-
-
 def _assembled(side: _Side, held: list[pl.DataFrame], changed: pl.DataFrame) -> pl.DataFrame:
     """Rows that stay and rows that change, each once, in log order, old ones first."""
     staying = pl.concat(part.select(list(side.columns)) for part in held)
     if sum(len(part) > 0 for part in held) > 1:
         staying = staying.unique(ID)
-    gone = changed.filter(_BEFORE)
+    gone = changed.filter(BEFORE)
     if len(gone):
         staying = staying.join(gone, on=ID, how="anti")
-    return pl.concat([_marked(staying, True, True), changed]).sort(*ID, _AFTER)
+    return pl.concat([marked(staying, True, True), changed]).sort(*ID, AFTER)
 
 
 def _pairs(left: _Rows, right: _Rows) -> tuple[Numbers, Numbers, Numbers]:

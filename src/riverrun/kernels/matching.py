@@ -15,6 +15,7 @@ Numbers = npt.NDArray[np.int64]
 
 ID = (PARTITION, OFFSET)
 RECEIVED = "_received"
+BEFORE, AFTER = "_before", "_after"
 STAMP = pl.Datetime("us", "UTC")
 
 _SLICES = 16
@@ -100,3 +101,26 @@ def slices(time: Numbers, width: int) -> Iterator[npt.NDArray[np.bool_] | None]:
         return
     for number in present:
         yield place == number
+
+
+def replaced(
+    table: StateTable, on: Sequence[str], fresh: pl.DataFrame, gone: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The stored rows that the retractions `gone` take back by id, and the rows that come.
+
+    All have the columns of the table. What comes and goes in one epoch has done nothing, and is in neither.
+    """
+    if gone.is_empty():
+        return fresh.clear(), fresh
+    columns = fresh.columns
+    found = table.probe(gone.select(*on, TIME).unique()).select(columns).join(gone, on=ID, how="semi")
+    unheard = gone.join(found, on=ID, how="anti")
+    return (
+        found.join(fresh, on=columns, how="anti", nulls_equal=True),
+        fresh.join(pl.concat([found, unheard]), on=columns, how="anti", nulls_equal=True),
+    )
+
+
+def marked(rows: pl.DataFrame, before: bool, after: bool) -> pl.DataFrame:
+    """Rows with marks that say whether they were and whether they are part of their side."""
+    return rows.with_columns(pl.lit(before).alias(BEFORE), pl.lit(after).alias(AFTER))
