@@ -10,8 +10,8 @@ back, when a version arrives that changes it. Rows and versions count until the 
 ones are late: dropped and counted.
 
 A derived table shows changes, not a log: an inserted row is a version at its `_time`, in place of an earlier one of
-that time; a key that is retracted and not inserted in the same epoch is deleted at that `_time`. Deletions are
-retractions and never late.
+that time; a key that is retracted and not inserted in the same epoch is deleted at that `_time`. Such a deletion is
+never late: it counts from the oldest time that can still be answered, if not from its own.
 
 A retraction on the left takes back the answer that stands. It reaches `horizon` behind the watermark in both ways;
 what is older is dropped and counted as late.
@@ -31,12 +31,10 @@ from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import MAX_TIME, OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
 from riverrun.kernels.matching import AFTER, BEFORE, ID, RECEIVED, STAMP, Numbers, marked, replaced, slices
 from riverrun.kernels.sides import Sides
-from riverrun.kernels.table import DELETED
 from riverrun.kernels.versions import VERSION, Versions
 from riverrun.state.table import State, StateTable, TableSpec
 
 _HIDDEN = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64(), RECEIVED: STAMP}
-_NOTHING = pl.Series([], dtype=pl.Int64)
 
 
 @dataclass(frozen=True)
@@ -80,12 +78,16 @@ class AsOf:
         if not self.retracts:
             refuse_retractions(left, "as_of")
         oldest = clock.start - (0 if self.wait else self.horizon)
-        arrived = versions.arrived(right, clock)
-        accepted = arrived.filter((pl.col(TIME) >= oldest) | (pl.col(DELETED) & (not self.changelog)))
+        arrived = versions.arrived(right, clock, oldest)
+        accepted = arrived.filter(pl.col(TIME) >= oldest)
         came = versions.winning(state, accepted)
         bound = pl.when(pl.col(WEIGHT) > 0).then(oldest).otherwise(clock.start - self.horizon)
         timely = left.filter(pl.col(TIME) >= bound)
-        rows = self._waiting(state["rows"], timely, clock) if self.wait else self._at_once(state["rows"], timely, came)
+        taken, fresh = self._arrivals(state["rows"], timely)
+        if self.wait:
+            rows = self._waiting(state["rows"], taken, fresh, clock)
+        else:
+            rows = self._at_once(state["rows"], taken, fresh, came)
         changes = self._changes(state, rows, came, clock)
         versions.keep(state, came, clock)
         late = len(arrived) - len(accepted)
@@ -93,7 +95,7 @@ class AsOf:
             "left": Counts(read=len(left), accepted=len(timely), late_dropped=len(left) - len(timely)),
             "right": Counts(read=len(right), accepted=len(right) - late, late_dropped=late),
         }
-        self._keep(state["rows"], clock)
+        self._keep(state["rows"], taken, fresh, clock)
         return Step(changes, counts)
 
     def _arrivals(self, table: StateTable, arrived: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -103,12 +105,9 @@ class AsOf:
             arrived.filter(sign).select(list(columns)).cast(columns)
             for sign in (pl.col(WEIGHT) > 0, pl.col(WEIGHT) < 0)
         )
-        taken, fresh = replaced(table, self.sides.left_on, fresh, gone)
-        table.remove(taken)
-        table.put(fresh)
-        return taken, fresh
+        return replaced(table, self.sides.left_on, fresh, gone)
 
-    def _at_once(self, table: StateTable, arrived: pl.DataFrame, came: pl.DataFrame) -> pl.DataFrame:
+    def _at_once(self, table: StateTable, taken: pl.DataFrame, fresh: pl.DataFrame, came: pl.DataFrame) -> pl.DataFrame:
         """Rows that come and go, and those whose answer new versions may change."""
         first = came.group_by(self.sides.right_on).agg(pl.col(TIME).min().alias("_from"))
         first = first.rename(dict(zip(self.sides.right_on, self.sides.left_on, strict=True)))
@@ -117,21 +116,22 @@ class AsOf:
             keys = first if part is None else first.filter(part)
             held = table.probe_range(keys.select(on), int(keys["_from"].to_numpy().min()), MAX_TIME)
             found.append(held.join(keys, on=on).filter(pl.col(TIME) >= pl.col("_from")))
-        taken, fresh = self._arrivals(table, arrived)
-        columns = list(self._columns)
-        staying = pl.concat([fresh.clear(), *(part.select(columns) for part in found)])
+        staying = pl.concat([fresh.clear(), *(part.select(fresh.columns) for part in found)])
         staying = staying.join(taken, on=ID, how="anti") if len(taken) else staying
         return pl.concat([marked(staying, True, True), marked(taken, True, False), marked(fresh, False, True)])
 
-    def _waiting(self, table: StateTable, arrived: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+    def _waiting(self, table: StateTable, taken: pl.DataFrame, fresh: pl.DataFrame, clock: Clock) -> pl.DataFrame:
         """Rows that the watermark passes, and those taken back after it has passed them."""
-        taken, _ = self._arrivals(table, arrived)
-        due = table.scan(clock.start, clock.end).select(list(self._columns))
+        due = table.scan(clock.start, clock.end).select(fresh.columns)
+        due = due.join(taken, on=ID, how="anti") if len(taken) else due
+        due = pl.concat([due, fresh.filter(pl.col(TIME) < clock.end)])
         return pl.concat([marked(taken.filter(pl.col(TIME) < clock.start), True, False), marked(due, False, True)])
 
-    def _keep(self, table: StateTable, clock: Clock) -> None:
-        answered = self.retracts or not self.wait
-        table.release(clock.end - (self.horizon if answered else 0))
+    def _keep(self, table: StateTable, taken: pl.DataFrame, fresh: pl.DataFrame, clock: Clock) -> None:
+        low = clock.end - (self.horizon if self.retracts or not self.wait else 0)
+        table.remove(taken)
+        table.put(fresh.filter(pl.col(TIME) >= low))
+        table.release(low)
 
     def _changes(self, state: State, rows: pl.DataFrame, came: pl.DataFrame, clock: Clock) -> pl.DataFrame:
         rows = rows.sort(*ID, AFTER)
@@ -157,11 +157,7 @@ class AsOf:
     def _issued(self, rows: pl.DataFrame, known: pl.DataFrame, version: Numbers, weight: int) -> pl.DataFrame:
         """Rows beside the versions with these numbers; -1 is none."""
         place = pl.Series(version).cast(pl.UInt32, strict=False)
-        answers = known.select(pl.all().gather(place)) if len(known) else _nulls(known, len(rows))
+        answers = known.select(pl.all().gather(place)) if len(known) else known.clear(len(rows))
         return self._sides.joined(rows, answers).with_columns(
             rows[TIME], pl.lit(weight, pl.Int8).alias(WEIGHT), rows[PARTITION], rows[OFFSET], rows[RECEIVED]
         )
-
-
-def _nulls(columns: pl.DataFrame, height: int) -> pl.DataFrame:
-    return columns.clear(height)

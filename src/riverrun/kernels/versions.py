@@ -45,8 +45,11 @@ class Versions:
             "base": TableSpec(columns, identity=self.key, probe=self.key),
         }
 
-    def arrived(self, rows: pl.DataFrame, clock: Clock) -> pl.DataFrame:
-        """The input as versions. Those with a null in their key, which nobody finds, are left out."""
+    def arrived(self, rows: pl.DataFrame, clock: Clock, oldest: int) -> pl.DataFrame:
+        """The input as versions. Those with a null in their key, which nobody finds, are left out.
+
+        A deletion in a derived table is never late: it counts from `oldest` on, if not from its own time.
+        """
         rows = rows.drop_nulls(self.key)
         if self.changelog:
             log = (pl.col(PARTITION) % _PARTITIONS).cast(pl.String)
@@ -54,6 +57,7 @@ class Versions:
         else:
             came = rows.filter(pl.col(WEIGHT) > 0)
             gone = rows.filter(pl.col(WEIGHT) < 0).join(came, on=list(self.key), how="anti")
+            gone = gone.with_columns(pl.col(TIME).clip(lower_bound=oldest))
             # there is no log to say which is the later one: that of the later epoch
             rows = pl.concat([_deleted(gone, True), _deleted(came, False)]).with_columns(
                 pl.lit(clock.epoch, pl.Int64).cast(STAMP).alias(RECEIVED), pl.col(TIME).cast(pl.String).alias(VERSION)
@@ -84,22 +88,12 @@ class Versions:
         stored = self._stored(state, asked.with_columns(rows[TIME]).drop_nulls(), clock)
         known = pl.concat([stored, came])
         number, versions = key_numbers(asked, known.select(self.key))
-        replaced = (
-            stored.select(*self.key, TIME)
-            .join(
-                came.select(*self.key, TIME).with_columns(pl.lit(True).alias(FOUND)),
-                on=[*self.key, TIME],
-                how="left",
-                maintain_order="left",
-            )[FOUND]
-            .is_not_null()
-            .to_numpy()
-        )
-        present = np.arange(len(known)) < len(stored)
-        old = _newest(number, rows, versions, known, np.flatnonzero(present))
+        old = _newest(number, rows, versions, known, np.arange(len(stored)))
         if came.is_empty():
             return known, old, old
-        now = np.flatnonzero(np.concatenate([~replaced, np.ones(len(came), np.bool_)]))
+        address = [*self.key, TIME]
+        standing = stored.with_row_index(FOUND).join(came, on=address, how="anti")[FOUND].to_numpy()
+        now = np.concatenate([standing.astype(np.int64), np.arange(len(stored), len(known))])
         return known, old, _newest(number, rows, versions, known, now)
 
     def _stored(self, state: State, asked: pl.DataFrame, clock: Clock) -> pl.DataFrame:
@@ -130,9 +124,6 @@ class Versions:
         old = pl.concat([versions.scan(hi=low).select(came.columns), came.filter(~recent)])
         versions.release(low)
         newest = old.sort(*_ORDER).unique(self.key, keep="last", maintain_order=True)
-        # Only a deletion in a derived table can be older than what is in base.
-        held = base.lookup(newest.select(self.key))
-        newest = newest.filter((~held[FOUND]) | (held[TIME] <= newest[TIME]).fill_null(True))
         base.put(newest.filter(~pl.col(DELETED)))
         base.remove(newest.filter(DELETED))
 
