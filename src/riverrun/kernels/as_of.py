@@ -29,7 +29,7 @@ import polars as pl
 from riverrun.errors import Invalid
 from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import MAX_TIME, OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
-from riverrun.kernels.matching import AFTER, BEFORE, ID, RECEIVED, STAMP, Numbers, marked, replaced, slices
+from riverrun.kernels.matching import AFTER, BEFORE, ID, RECEIVED, STAMP, Numbers, log_order, marked, replaced, slices
 from riverrun.kernels.sides import Sides
 from riverrun.kernels.versions import VERSION, Versions
 from riverrun.state.table import State, StateTable, TableSpec
@@ -134,7 +134,7 @@ class AsOf:
         table.release(low)
 
     def _changes(self, state: State, rows: pl.DataFrame, came: pl.DataFrame, clock: Clock) -> pl.DataFrame:
-        rows = rows.sort(*ID, AFTER)
+        rows = rows[log_order(rows)]
         known, old, new = self._versions.valid(state, rows, self.sides.left_on, came, clock)
         before, after = rows[BEFORE].to_numpy(), rows[AFTER].to_numpy()
         same = before & after & (old == new)
@@ -152,7 +152,7 @@ class AsOf:
             answers = answers.join(unchanged, on=values, how="anti", nulls_equal=True, maintain_order="left")
         first = again & ~contested
         answers = pl.concat([answers, self._issued(rows.filter(first), known, new[first], 1)])
-        return pl.concat([taken_back, answers.sort(ID) if contested.any() else answers])
+        return pl.concat([taken_back, answers[log_order(answers)] if contested.any() else answers])
 
     def _issued(self, rows: pl.DataFrame, known: pl.DataFrame, version: Numbers, weight: int) -> pl.DataFrame:
         """Rows beside the versions with these numbers; -1 is none."""

@@ -19,17 +19,36 @@ BEFORE, AFTER = "_before", "_after"
 STAMP = pl.Datetime("us", "UTC")
 
 _SLICES = 16
+_SPANS = 4
+"""How many times the reach of a join is probed at once; a row found twice costs more than one found in vain."""
+
 _LARGEST = 1 << 62
 
 
 def key_numbers(*keys: pl.DataFrame) -> list[Numbers]:
     """Numbers for the rows of some frames of the same types: equal keys have equal ones, a key with a null has -1."""
     names = [f"k{at}" for at in range(keys[0].width)]
-    stacked = pl.concat([pl.DataFrame(frame.get_columns(), schema=names) for frame in keys])
-    distinct = stacked.unique().drop_nulls().with_row_index("number")
-    found = stacked.join(distinct, on=names, how="left", maintain_order="left")["number"]
-    numbers = found.cast(pl.Int64).fill_null(-1).to_numpy()
+    stacked = pl.concat([pl.DataFrame(frame.get_columns(), schema=names) for frame in keys]).with_row_index("row")
+    first = pl.col("row").cast(pl.Int64).first().over(names)
+    null = pl.any_horizontal(pl.col(name).is_null() for name in names)
+    numbers = stacked.select(pl.when(null).then(-1).otherwise(first)).to_series().to_numpy()
     return np.split(numbers, np.cumsum([len(frame) for frame in keys])[:-1])
+
+
+def log_order(rows: pl.DataFrame) -> Numbers:
+    """The order of rows by partition and offset, as indexes."""
+    if rows.is_empty():
+        return np.empty(0, np.int64)
+    partition, offset = rows[PARTITION].to_numpy().astype(np.int64), rows[OFFSET].to_numpy()
+    width = int(offset.max()) - int(offset.min()) + 1
+    if width * (int(partition.max()) - int(partition.min()) + 1) >= _LARGEST:  # hashes: two columns take much longer
+        return np.lexsort((offset, partition))
+    return ascending((partition - partition.min()) * width + (offset - offset.min()))
+
+
+def ascending(values: Numbers) -> Numbers:
+    """The order of integers; Polars sorts them in half of NumPy's time."""
+    return pl.Series(values).arg_sort().to_numpy().astype(np.int64)
 
 
 class Timeline:
@@ -44,14 +63,24 @@ class Timeline:
             self._moments = np.unique(time[keyed])
             self._span = len(self._moments) + 1
         codes = self._codes(number[keyed], time[keyed])
-        order = pl.Series(codes).arg_sort().to_numpy()
+        order = ascending(codes)
         self._sorted = codes[order]
         self.order: Numbers = keyed[order]
         """The rows in this order, as indexes into what was given."""
 
-    def first(self, number: Numbers, time: Numbers) -> Numbers:
-        """For each key and time, the place in `order` of the key's first row that is not older."""
-        return np.searchsorted(self._sorted, self._codes(number, time)).astype(np.int64)
+    def places(self, number: Numbers, *times: Numbers) -> list[Numbers]:
+        """For each key and time, the place in `order` of the key's first row that is not older.
+
+        Several `times` of one key ascend together.
+        """
+        codes = [self._codes(number, time) for time in times]
+        order = ascending(codes[0])  # looked for in ascending order, they are found in a third of the time
+        found = []
+        for code in codes:
+            place = np.empty(len(order), np.int64)
+            place[order] = np.searchsorted(self._sorted, code[order])
+            found.append(place)
+        return found
 
     def _codes(self, number: Numbers, time: Numbers) -> Numbers:
         if self._moments is None:
@@ -78,7 +107,7 @@ def near(
     neither a straggler nor a key with a long history makes it read what nobody can match.
     """
     found = []
-    for part in slices(rows[TIME].to_numpy(), hi - lo):
+    for part in slices(rows[TIME].to_numpy(), _SPANS * (hi - lo)):
         chosen = rows if part is None else rows.filter(part)
         wanted = chosen.select(pl.col(key).alias(name) for key, name in zip(keys, on, strict=True)).drop_nulls()
         times = chosen[TIME].to_numpy()

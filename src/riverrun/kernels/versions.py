@@ -137,7 +137,7 @@ def _newest(number: Numbers, rows: pl.DataFrame, versions: Numbers, known: pl.Da
     if not len(among):
         return np.full(len(number), -1)
     timeline = Timeline(versions[among], known[TIME].to_numpy()[among])
-    place = timeline.first(number, rows[TIME].to_numpy() + 1) - 1
+    place = timeline.places(number, rows[TIME].to_numpy() + 1)[0] - 1
     version = among[timeline.order[np.maximum(place, 0)]]
     there = (place >= 0) & (versions[version] == number) & ~known[DELETED].to_numpy()[version]
     return np.where(there, version, -1)
