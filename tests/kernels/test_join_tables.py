@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -19,6 +21,7 @@ from riverrun.kernels.group import Group
 from riverrun.kernels.join_tables import JoinTables
 from riverrun.kernels.kernel import WEIGHT
 from riverrun.kernels.sides import Output, Sides
+from riverrun.state.directory import files_of
 
 HOWS = ("inner", "left", "full")
 
@@ -31,7 +34,7 @@ class Case:
     left_key: tuple[str, ...]
     right_key: tuple[str, ...]
 
-    def kernel(self, how: Any) -> JoinTables:
+    def kernel(self, how: str) -> JoinTables:
         return JoinTables(self.sides, how, self.left_key, self.right_key)
 
     def sql(self, how: str) -> str:
@@ -263,3 +266,52 @@ def test_a_key_column_named_twice_is_refused() -> None:
     sides = Sides(("a", "a"), ("b", "c"), {"a": TEXT}, {"b": TEXT, "c": TEXT}, outputs([], [], a="a"))
     with pytest.raises(Invalid, match="twice"):
         JoinTables(sides, "inner", ("a",), ("b",))
+
+
+def test_a_row_that_changes_a_hundred_thousand_times_in_an_epoch_is_one_change(tmp_path: Path) -> None:
+    case = CASES["many to many"]
+    left, right = table_of(case, "left"), table_of(case, "right")
+    play = Play(case.kernel("left"), str(tmp_path))
+    play.step(left=left.apply([((1,), ("p", 0.0, 0))]), right=right.apply([((1,), ("p", 0.0, 0))]))
+    for _ in range(3):
+        updates: Ops = [((1,), ("pq"[number % 2], float(number), number)) for number in range(1, 100_001)]
+        changes = play.step(left=left.apply(updates), right=right.apply([]))
+        assert play.sum == answer(case.sql("left"), l=left.frame, r=right.frame)
+        assert len(changes) == 2 or changes.is_empty()
+    assert sum(len(play.memory[table].scan()) for table in play.kernel.tables) == 3
+    assert not files_of(play.entry), "what fits into the manifest is in no file"
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_an_epoch_reads_the_partners_of_what_changed_and_nothing_else(how: str) -> None:
+    case = CASES["many to many"]
+    left, right = table_of(case, "left"), table_of(case, "right")
+    play = Play(case.kernel(how))
+    crowd: Ops = [((number,), ("p", 1.0, 0)) for number in range(500)]
+    play.step(left=left.apply(crowd), right=right.apply([((0,), ("p", 1.0, 0)), ((1,), ("q", 1.0, 0))]))
+    read: Counter[str] = Counter()
+    for name in ("left", "right"):
+        count_reads(play.memory[name], name, read)
+    # one of many rows at a join key: its partner is read, its neighbours are not
+    play.step(left=left.apply([((7,), ("p", 2.0, 0))]), right=right.apply([]))
+    assert +read == {"right": 1}
+    # that partner moves away: all that it was beside are read, once
+    play.step(left=left.apply([]), right=right.apply([((0,), ("q", 1.0, 0))]))
+    assert +read == {"right": 1, "left": 500}
+    assert play.sum == answer(case.sql(how), l=left.frame, r=right.frame)
+
+
+def count_reads(table: Any, name: str, read: Counter[str]) -> None:
+    probe = table.probe
+
+    def probed(keys: pl.DataFrame) -> pl.DataFrame:
+        found = probe(keys)
+        read[name] += len(found)
+        return found
+
+    table.probe = probed
+
+
+def test_a_right_join_is_refused() -> None:
+    with pytest.raises(Invalid, match="inner, left or full"):
+        CASES["many to one"].kernel("right")

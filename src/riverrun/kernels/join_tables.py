@@ -126,6 +126,8 @@ class JoinTables:
     right_key: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if self.how not in ("inner", "left", "full"):
+            raise Invalid(f"a join of two tables is inner, left or full, not {self.how!r}")
         for on in (self.sides.left_on, self.sides.right_on):
             if len(set(on)) < len(on):
                 raise Invalid(f"a join names a key column twice: {', '.join(on)}", hint="Add a copy with with_columns")
