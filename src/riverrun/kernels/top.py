@@ -5,8 +5,9 @@ answer. Where nothing is taken back, state holds the rows that are shown and no 
 
 Where rows can be taken back, any of them may move up one day, so state holds all. It holds them in two parts: the head
 of each group, the rows shown and a few more, and the rest, all of which are behind the head. An epoch reads the heads
-of the groups it touches; whatever happens behind them is written and not read. Only a group whose head has lost more
-rows than it had to spare is read as a whole, once in so many losses.
+of the groups it touches; whatever happens behind them is written and not read. Only a group whose head has lost all
+rows it had to spare is read as a whole. It gets as many to spare then as the square root of its rows, so that a group
+of a million rows, always robbed of its first, is read once in a thousand losses.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ __all__ = ["OrderBy", "Top"]
 
 HEAD, REST = "head", "rest"
 _ORIGIN = {PARTITION: pl.Int32(), OFFSET: pl.Int64()}
+ROOM = "_room"
+"""How many rows the head of a group has to spare when it is full; it is cut when it has twice as many."""
+
 _HELD, _INSIDE, _BACK = "_held", "_inside", "_back"
 
 
@@ -39,7 +43,7 @@ class Top:
     The input is a table with `key`, or (`stream`) rows named by `_partition` and `_offset`; without `retracts` it takes
     nothing back. Results have the columns `outputs`, `_time` and, of a stream, the id of the row. `rank` names one more
     column: the place in the group, 1 for the first. With `ties` rows equal to the n-th are shown too, and equal rows
-    have the rank of the first of them. `spare` is how many rows a head has beyond those that are shown, at most twice.
+    have the rank of the first of them. `spare` is the least a head has beyond the rows shown when it is filled.
     """
 
     n: int
@@ -69,8 +73,9 @@ class Top:
     @property
     def tables(self) -> Mapping[str, TableSpec]:
         columns = {**self._columns, **({} if self.per else {ALL: pl.Int8()})}
-        rows = TableSpec(columns, identity=self._id, probe=keys(self.per))
-        return {HEAD: rows, REST: rows} if self.retracts else {HEAD: rows}
+        head = TableSpec({**columns, ROOM: pl.Int32()}, identity=self._id, probe=keys(self.per))
+        rest = TableSpec(columns, identity=self._id, probe=keys(self.per))
+        return {HEAD: head, REST: rest} if self.retracts else {HEAD: head}
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
         arrived = inputs["in"]
@@ -83,21 +88,21 @@ class Top:
         groups = pl.concat([old.select(per), new.select(per)]).unique(maintain_order=True)
         old, new = self._grouped(old, groups), self._grouped(new, groups)
         head = self._grouped(state[HEAD].probe(groups), groups)
+        ranking, room = self._candidates(head, old, new), np.zeros(len(groups), dtype=np.int64)
         if self.retracts:
-            ranking = self._with_rest(state, groups, old, self._candidates(head, old, new))
-        else:
-            ranking = self._candidates(head, old, new)
+            ranking, room = self._with_rest(state, groups, old, ranking)
         held, inside = ranking.mask(_HELD), ranking.mask(_INSIDE)
         before, after = self._numbers(ranking, held), self._numbers(ranking, inside)
-        kept = inside & self._kept(ranking, after, len(groups))
-        self._store(state, ranking, held, inside, kept)
+        kept = inside & self._kept(ranking, inside, after > 0, room)
+        self._store(state, ranking, held, inside, kept, room)
         return Step(self._changes(ranking, before, after), counts)
 
     def _grouped(self, rows: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
-        """Rows with the number of their group, and the columns of state only."""
+        """Rows with the number of their group, and how many rows it has to spare where they come from a head."""
         numbered = groups.with_row_index(GROUP)
         found = rows.join(numbered, on=groups.columns, how="left", nulls_equal=True, maintain_order="left")
-        return found.select(*self._columns, *([] if self.per else [ALL]), GROUP)
+        room = pl.col(ROOM) if ROOM in rows.columns else pl.lit(0, pl.Int32).alias(ROOM)
+        return found.select(*self._columns, *([] if self.per else [ALL]), GROUP, room)
 
     def _candidates(self, head: pl.DataFrame, old: pl.DataFrame, new: pl.DataFrame) -> Ranking:
         """The heads as they were and the new rows, in order. Inside the new heads are: of the rows that stay and come,
@@ -111,24 +116,31 @@ class Top:
         # a row that stays at the end of its head when it changes must not be behind itself
         return Ranking.of(pl.concat([came, held]), self.order, self._id)
 
-    def _with_rest(self, state: State, groups: pl.DataFrame, old: pl.DataFrame, ranking: Ranking) -> Ranking:
-        """Says which rows are inside the heads, having read the rest of those groups whose head is too short."""
+    def _with_rest(
+        self, state: State, groups: pl.DataFrame, old: pl.DataFrame, ranking: Ranking
+    ) -> tuple[Ranking, Numbers]:
+        """Says which rows are inside the heads, having read the rest of those groups whose head is too short, and how
+        many rows each head may have to spare.
+        """
         count = len(groups)
         held, alive = ranking.mask(_HELD), ranking.mask(_INSIDE)
         # what is behind the last row of a head may have rows of the rest before it
-        before_rest = np.arange(len(held)) <= ranking.last(held, count)[ranking.group]
-        inside = alive & before_rest
+        inside = alive & (np.arange(len(held)) <= ranking.last(held, count)[ranking.group])
         short = self._short(ranking, inside, count)
+        room = np.full(count, self.spare)
+        np.maximum.at(room, ranking.group, ranking.rows[ROOM].to_numpy())
         on = [GROUP, *self._id]
-        gone = old.join(ranking.rows.filter(held), on=on, how="anti", nulls_equal=True)
-        state[REST].remove(gone)
-        rows = ranking.rows.with_columns(pl.Series(_INSIDE, inside | (alive & short[ranking.group])))
+        state[REST].remove(old.join(ranking.rows.filter(held), on=on, how="anti", nulls_equal=True))
         back = self._grouped(state[REST].probe(groups.filter(short)), groups)
-        state[REST].put(rows.filter(alive & ~inside & ~short[ranking.group]))
-        if back.is_empty():
-            return Ranking(rows, ranking.group, ranking.run)
-        flags = [pl.lit(False).alias(_HELD), pl.lit(True).alias(_INSIDE), pl.lit(True).alias(_BACK)]
-        return Ranking.of(pl.concat([rows, back.with_columns(flags)]), self.order, self._id)
+        behind = alive & ~inside & ~short[ranking.group]
+        state[REST].put(ranking.rows.filter(behind))
+        rows = ranking.rows.with_columns(pl.Series(_INSIDE, alive & ~behind))
+        ranking = Ranking(rows, ranking.group, ranking.run)
+        if not back.is_empty():
+            flags = [pl.lit(False).alias(_HELD), pl.lit(True).alias(_INSIDE), pl.lit(True).alias(_BACK)]
+            ranking = Ranking.of(pl.concat([rows, back.with_columns(flags)]), self.order, self._id)
+        sizes = ranking.sizes(ranking.mask(_INSIDE), count)
+        return ranking, np.where(short, np.maximum(np.sqrt(sizes).astype(np.int64), self.spare), room)
 
     def _short(self, ranking: Ranking, inside: Mask, groups: int) -> Mask:
         """Which groups cannot tell from their head what is shown: the rest may have rows that are."""
@@ -146,18 +158,14 @@ class Top:
         numbers[numbers > self.n] = 0
         return numbers
 
-    def _kept(self, ranking: Ranking, numbers: Numbers, groups: int) -> Mask:
-        """Which of the rows inside stay in a head: as many as are shown, and where rows can be taken back some more."""
-        shown = numbers > 0
-        if not self.retracts:
-            return shown
-        inside = ranking.mask(_INSIDE)
-        sizes, count = ranking.sizes(inside, groups), ranking.sizes(shown, groups)
-        most = np.where(sizes > count + 2 * self.spare, count + self.spare, sizes)
+    def _kept(self, ranking: Ranking, inside: Mask, shown: Mask, room: Numbers) -> Mask:
+        """Which of the rows inside stay in a head: those that are shown, and some more where there is room."""
+        sizes, count = ranking.sizes(inside, len(room)), ranking.sizes(shown, len(room))
+        most = np.where(sizes > count + 2 * room, count + room, sizes)
         return ranking.positions(inside) <= most[ranking.group]
 
-    def _store(self, state: State, ranking: Ranking, held: Mask, inside: Mask, kept: Mask) -> None:
-        rows = ranking.rows
+    def _store(self, state: State, ranking: Ranking, held: Mask, inside: Mask, kept: Mask, room: Numbers) -> None:
+        rows = ranking.rows.with_columns(pl.Series(ROOM, room[ranking.group], dtype=pl.Int32))
         state[HEAD].remove(rows.filter(held & ~kept))
         state[HEAD].put(rows.filter(kept & ~held))
         if self.retracts:
