@@ -18,7 +18,7 @@ from riverrun.durations import show
 from riverrun.errors import Invalid
 
 if TYPE_CHECKING:
-    from riverrun.cli.intake.chunk import Bad, Chunk
+    from riverrun.intake.chunk import Bad, Chunk
     from riverrun.log.topic import Topic
 
 _BY_SUFFIX = {".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson", ".csv": "csv", ".parquet": "parquet"}
@@ -97,7 +97,7 @@ class Load:
 
     def take(self, chunk: Chunk) -> None:
         """Append what of the chunk is not there yet."""
-        from riverrun.cli.intake.chunk import sift, until_bad
+        from riverrun.intake.chunk import sift, until_bad
 
         self.bytes = chunk.bytes
         known = min(max(self._done - (chunk.behind - chunk.size), 0), chunk.size)
@@ -153,15 +153,15 @@ def _chunks(kind: str, fd: int, size: int, topic: Topic, file: str) -> Iterator[
     longest = 8 * topic.settings.max_record_bytes
     try:
         if kind == "csv":
-            from riverrun.cli.intake.delimited import delimited
+            from riverrun.intake.delimited import delimited
 
             yield from delimited(fd, size, longest, topic.schema)
         elif kind == "parquet":
-            from riverrun.cli.intake.parquet import parquet
+            from riverrun.intake.parquet import parquet
 
             yield from parquet(fd, size)
         else:
-            from riverrun.cli.intake.ndjson import ndjson
+            from riverrun.intake.ndjson import ndjson
 
             yield from ndjson(fd, size, longest, topic.schema)
     except Invalid as error:

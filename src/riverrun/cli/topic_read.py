@@ -101,45 +101,25 @@ def _print(rows: pa.Table, topic: Topic, json: bool) -> None:
 def _print_json(batch: pa.RecordBatch) -> int:
     import msgspec
 
+    from riverrun.log.plain import plain_rows
+
     encoder = msgspec.json.Encoder()
     sys.stdout.flush()
-    sys.stdout.buffer.write(encoder.encode_lines(_dicts(batch)))
+    sys.stdout.buffer.write(encoder.encode_lines(plain_rows(batch)))
     return int(batch.num_rows)
-
-
-def _dicts(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows, with times as texts."""
-    names = batch.schema.names
-    columns = [_values(column) for column in batch.columns]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _values(column: pa.Array) -> list[Any]:
-    """Plain columns leave Arrow by way of NumPy, times as texts: a scalar for each value would take much longer."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        texts = pc.strftime(column, format=f"%Y-%m-%dT%H:%M:%S{'Z' if kind.tz else ''}")
-        column, kind = pc.replace_substring(texts, ".000000", ""), pa.string()
-    if pa.types.is_string(kind) or (
-        pa.types.is_primitive(kind) and column.null_count == 0 and not pa.types.is_temporal(kind)
-    ):
-        values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
-        return values
-    return list(column.to_pylist(maps_as_pydicts="lossy"))
 
 
 _MARGIN = ("_time", "_partition", "_offset", "_key", "_deleted")
 
 
 def _print_lines(batch: pa.RecordBatch, topic: Topic, columns: Sequence[str] | None) -> int:
+    from riverrun.log.plain import plain_rows
+
     values = columns if columns is not None else [n for n in topic.schema.names if n != topic.spec.time]
     missing = [name for name in values if name not in batch.schema.names]
     if missing:
         raise Invalid(f"topic {topic.name} has no column {missing[0]!r}")
-    sys.stdout.write("".join(_line(row, topic, values) + "\n" for row in _dicts(batch)))
+    sys.stdout.write("".join(_line(row, topic, values) + "\n" for row in plain_rows(batch)))
     return int(batch.num_rows)
 
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from riverrun.cli.intake.chunk import Chunk
-from riverrun.cli.intake.lines import Lines, read_lines
 from riverrun.ddl import from_arrow
 from riverrun.errors import Invalid, did_you_mean
+from riverrun.intake.chunk import Chunk
+from riverrun.intake.lines import Lines, read_lines
 
 _ZONE = r":\d\d(\.\d+)? ?(Z|[+-]\d\d(:?\d\d)?)$"
 _WRITTEN_INFINITY = r"(?i)^[+-]?inf(inity)?$"

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from riverrun.cli.intake.chunk import Chunk
-from riverrun.cli.intake.lines import Lines, read_lines
 from riverrun.errors import Invalid
+from riverrun.intake.chunk import Chunk
+from riverrun.intake.lines import Lines, read_lines
 
 _DECODER = msgspec.json.Decoder()
 _SPACED_COLON = re.compile(rb'"[ \t\r]+:')
@@ -72,8 +72,11 @@ def _refuse_repeated_names(lines: list[bytes], rows: list[Any]) -> None:
     decoded = sum(len(row) for row in rows if isinstance(row, dict))
     if text.count(b'":') == decoded and not _SPACED_COLON.search(text):
         return
-    for line in lines:
-        json.loads(line, object_pairs_hook=_distinct)
+    try:
+        for line in lines:
+            json.loads(line, object_pairs_hook=_distinct)
+    except RecursionError:
+        raise Invalid("nested too deeply") from None
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> None:

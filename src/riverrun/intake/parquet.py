@@ -11,8 +11,8 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from riverrun.cli.intake.chunk import Chunk
 from riverrun.errors import Invalid
+from riverrun.intake.chunk import Chunk
 
 
 def parquet(fd: int, size: int) -> Iterator[Chunk]:
