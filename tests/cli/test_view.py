@@ -83,7 +83,7 @@ def test_query(riverrun: Any, river: River) -> None:
     [
         (["get", "totels", "ada"], "there is no view 'totels'. Did you mean 'totals'?"),
         (["get", "totals", "ada"], "the key of view 'totals' has 2 parts (user, day), got 1"),
-        (["get", "totals", "ada", "soon"], "'soon' is not a value of key column 'day'"),
+        (["get", "totals", "ada", "soon"], "'soon' is not a value of column 'day'"),
         (["get", "totals", "ada", "2026-01-01", "--limit", "1"], "a key names one row"),
         (["get", "totals", "--where", "m > 1"], "m"),
         (["get", "totals", "--at-least", "clicks@0:1"], "does not read topic 'clicks'"),

@@ -91,7 +91,7 @@ def test_a_key_may_be_given_as_text(value, kind, expected):
 
 @pytest.mark.parametrize(("value", "kind"), [("x", pa.int64()), (1, pa.string()), (1, pa.date32()), (300, pa.int8())])
 def test_a_value_of_another_type_is_refused(value, kind):
-    with pytest.raises(Invalid, match="is not a value of key column 'k'"):
+    with pytest.raises(Invalid, match="is not a value of column 'k'"):
         scalar(value, "k", kind)
 
 

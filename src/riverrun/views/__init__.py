@@ -7,8 +7,9 @@ commit), then `view` (what people use). `sqlite` and `postgres` are the database
 from riverrun.views.changelog import Change
 from riverrun.views.epoch import Epoch, Last
 from riverrun.views.places import open_store
+from riverrun.views.selection import Condition, Selection
 from riverrun.views.spec import ViewSpec
 from riverrun.views.store import Store
 from riverrun.views.view import Snapshot, View
 
-__all__ = ["Change", "Epoch", "Last", "Snapshot", "Store", "View", "ViewSpec", "open_store"]
+__all__ = ["Change", "Condition", "Epoch", "Last", "Selection", "Snapshot", "Store", "View", "ViewSpec", "open_store"]

@@ -119,6 +119,11 @@ def find_fence(db: Session, flow: str) -> Last:
     return Last(epoch=0, fence=fence, positions=Position(), run=run)
 
 
+def flow_names(db: Session) -> list[str]:
+    """Every flow, by name."""
+    return [name for (name,) in db.all(f"select flow from {FLOWS} where rebuild = {LIVE} order by flow")]
+
+
 def has_flow(db: Session, flow: str, rebuild: int) -> bool:
     """Whether the flow, or this rebuild of it, has been written."""
     return db.one(f"select 1 from {FLOWS} where flow = ? and rebuild = ?", flow, rebuild) is not None

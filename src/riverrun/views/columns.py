@@ -96,7 +96,7 @@ def scalar(value: Any, name: str, kind: pa.DataType) -> pa.Array:
             value = value.replace(tzinfo=UTC)
         return pa.array([value], kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise Invalid(f"{value!r} is not a value of key column {name!r} ({kind}): {error}") from None
+        raise Invalid(f"{value!r} is not a value of column {name!r} ({kind}): {error}") from None
 
 
 def _texts(values: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> list[str | None]:

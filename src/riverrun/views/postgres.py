@@ -245,6 +245,18 @@ class PostgresStore(SqlRebuilds):
             layout, db.all(f"select {columns} from {postgres_tables.table(view)} where {condition}", *parameters)
         )
 
+    def _listed(self, layout: Layout) -> str:
+        return postgres_tables.kept_columns(layout, "t.{}")
+
+    def _fetched(self, view: ViewRow, layout: Layout, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+        return _fetched(layout, rows)
+
+    def _equal(self, view: ViewRow, layout: Layout, column: int) -> tuple[str, str]:
+        return postgres_tables.compared(layout, column)
+
+    def _ordered(self, view: ViewRow, layout: Layout, column: int) -> tuple[str, str]:
+        return postgres_tables.compared(layout, column)
+
     def _scan(self, db: Session, view: ViewRow, layout: Layout, where: str | None, limit: int | None) -> pa.Table:
         # Beside the columns people name in the condition, the stored ones, under names people cannot have.
         own = '"riverrun:{}"'
@@ -292,7 +304,7 @@ class PostgresStore(SqlRebuilds):
                 raise Invalid(f"sql: {str(error).splitlines()[0]}") from None
 
 
-def _fetched(layout: Layout, rows: list[tuple[Any, ...]]) -> pa.Table:
+def _fetched(layout: Layout, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     return layout.table([list(map(itemgetter(i), rows)) for i in range(len(layout.columns))])
 
 

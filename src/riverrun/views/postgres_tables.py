@@ -184,6 +184,13 @@ def one_key(layout: Layout, key: Sequence[Any]) -> tuple[str, list[Any]]:
     return " and ".join(conditions), parameters
 
 
+def compared(layout: Layout, column: int) -> tuple[str, str]:
+    """SQL for a column and for a kept value that is compared with it."""
+    name, kind = f"t.{layout.columns[column]}", layout.spec.arrow.field(column).type
+    holder = f"?::{_KEPT[layout.kinds[column]]}"
+    return name, f"(select {_typed('v', kind)} from (select {holder} as v) as given)"
+
+
 def csv(layout: Layout, rows: pl.DataFrame) -> bytes:
     """Kept rows as COPY reads them: nulls are empty, everything else is in quotes."""
     import polars as pl

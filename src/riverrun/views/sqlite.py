@@ -225,6 +225,18 @@ class SqliteStore(SqlRebuilds):
         rows = db.all(f"select * from {sqlite_tables.table(view)} where {sqlite_tables.having(layout)}", *parameters)
         return sqlite_tables.fetched(view, layout, rows)
 
+    def _listed(self, layout: Layout) -> str:
+        return ", ".join(layout.columns)
+
+    def _fetched(self, view: ViewRow, layout: Layout, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+        return sqlite_tables.fetched(view, layout, rows)
+
+    def _equal(self, view: ViewRow, layout: Layout, column: int) -> tuple[str, str]:
+        return sqlite_tables.equal(view, layout, column)
+
+    def _ordered(self, view: ViewRow, layout: Layout, column: int) -> tuple[str, str]:
+        return sqlite_tables.ordered(view, layout, column)
+
     def _upsert(self, db: Session, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
         width = len(layout.columns)
         statement = cache(partial(sqlite_tables.upsert, view, layout))

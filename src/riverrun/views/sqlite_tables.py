@@ -135,6 +135,23 @@ def shown(view: ViewRow, layout: Layout) -> str:
     return ", ".join(parts)
 
 
+def equal(view: ViewRow, layout: Layout, column: int) -> tuple[str, str]:
+    """SQL for a column, null where the row has no value, and for a value that may be equal to it."""
+    name, kind = layout.columns[column], layout.kinds[column]
+    none = "''" if kind is Kept.BYTES else "x''"
+    raw = f"nullif(t.{name}, {none})" if name in view.nulls else f"t.{name}"
+    # sqlite3 would bind a NaN as null.
+    return raw, "ifnull(?, 'NaN')" if kind is Kept.DOUBLE else "?"
+
+
+def ordered(view: ViewRow, layout: Layout, column: int) -> tuple[str, str]:
+    """The same for what comes first: decimals are kept as text and have the order of numbers."""
+    raw, given = equal(view, layout, column)
+    if pa.types.is_decimal(layout.spec.arrow.field(column).type):
+        return f"cast({raw} as real)", f"cast({given} as real)"
+    return raw, given
+
+
 def _shown(column: str, kind: pa.DataType) -> str:
     if pa.types.is_timestamp(kind):
         micros = f"(({column} % 1000000 + 1000000) % 1000000)"

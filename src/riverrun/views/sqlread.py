@@ -18,12 +18,16 @@ from riverrun.views.epoch import Progress
 from riverrun.views.layout import Layout
 from riverrun.views.ops import DELETE, OLD, OP
 from riverrun.views.positions import from_json
+from riverrun.views.selection import COMPARISONS, Selection, comparable, value_of
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sqlstore import SqlStore
 from riverrun.views.where import condition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_ALL = (1 << 62) - 1
 
 
 class SqlReads(SqlStore):
@@ -36,6 +40,26 @@ class SqlReads(SqlStore):
     @abstractmethod
     def _get(self, db: Session, view: ViewRow, layout: Layout, key: Sequence[Any]) -> pa.Table:
         """The kept row with this key, or none."""
+
+    @abstractmethod
+    def _listed(self, layout: Layout) -> str:
+        """The columns of a query for kept rows of the table `t`; the next three belong to it, too."""
+
+    @abstractmethod
+    def _fetched(self, view: ViewRow, layout: Layout, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+        """Kept rows from what such a query gives."""
+
+    @abstractmethod
+    def _equal(self, view: ViewRow, layout: Layout, column: int) -> tuple[str, str]:
+        """SQL for a column and for a value, written `?`, to be compared for being equal; null is null."""
+
+    @abstractmethod
+    def _ordered(self, view: ViewRow, layout: Layout, column: int) -> tuple[str, str]:
+        """The same, to be compared for what comes first."""
+
+    def flows(self) -> list[str]:
+        with self._reading() as db:
+            return catalogue.flow_names(db)
 
     def views(self) -> list[ViewSpec]:
         with self._reading() as db:
@@ -62,6 +86,30 @@ class SqlReads(SqlStore):
             layout = Layout.of(row.spec)
             checked = None if where is None else condition(where, row.spec.visible)
             kept = self._scan(db, row, layout, checked, limit)
+        return layout.give_back(kept)
+
+    def select(self, view: str, selection: Selection) -> pa.Table:
+        with self._reading() as db:
+            row = catalogue.need_view(db, view)
+            layout = Layout.of(row.spec)
+            wheres, parameters = ["true"], []
+            for one in selection.conditions:
+                column, value = comparable(row.spec, one.column), value_of(row.spec, one)
+                sides = self._equal if one.operator in ("eq", "ne") else self._ordered
+                text, marks = _condition(*sides(row, layout, column), one.operator, value)
+                wheres.append(text)
+                parameters += [value] * marks
+            order = [
+                f"{self._ordered(row, layout, comparable(row.spec, name))[0]} {'desc nulls last' if falling else 'asc nulls first'}"
+                for name, falling in selection.order
+            ]
+            limit = _ALL if selection.limit is None else selection.limit
+            found = db.all(
+                f'select {self._listed(layout)} from "riverrun:rows:{row.rows}" t where {" and ".join(wheres)}'
+                f" order by {', '.join([*order, *(f't.{name}' for name in layout.key)])} limit {int(limit)} offset {int(selection.offset)}",
+                *parameters,
+            )
+            kept = self._fetched(row, layout, found)
         return layout.give_back(kept)
 
     def lookup(self, view: str, key: Sequence[pa.Array]) -> pa.Table:
@@ -109,6 +157,16 @@ class SqlReads(SqlStore):
                 )
             ]
         return found, layout.give_back(_undone(now, parts, layout))
+
+
+def _condition(column: str, given: str, operator: str, value: Any) -> tuple[str, int]:
+    """SQL for one condition, and how often it has the value in it."""
+    if value is None:
+        return f"{column} is {'not ' * (operator == 'ne')}null", 0
+    if operator == "has":
+        return f"lower({column}) like lower({given}) escape '!'", 1
+    compared = f"{column} {COMPARISONS[operator]} {given}"
+    return (f"({column} is null or {compared})" if operator == "ne" else compared), 1
 
 
 def _progress(db: Session, name: str) -> Progress:

@@ -24,6 +24,7 @@ import pyarrow as pa
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.epoch import Epoch, Last, Progress
+from riverrun.views.selection import Selection
 from riverrun.views.spec import ViewSpec
 
 
@@ -90,6 +91,10 @@ class Store(ABC):
     # Reading
 
     @abstractmethod
+    def flows(self) -> list[str]:
+        """The flows that have written here, by name."""
+
+    @abstractmethod
     def views(self) -> list[ViewSpec]:
         """The views there are, by name."""
 
@@ -108,6 +113,10 @@ class Store(ABC):
     @abstractmethod
     def fetch(self, view: str, where: str | None = None, limit: int | None = None) -> pa.Table:
         """Rows of a view, the visible columns, in key order. `where` is one SQL condition over the visible columns."""
+
+    @abstractmethod
+    def select(self, view: str, selection: Selection) -> pa.Table:
+        """The rows a selection means, the visible columns. Its values never become part of an SQL text."""
 
     @abstractmethod
     def lookup(self, view: str, key: Sequence[pa.Array]) -> pa.Table:
