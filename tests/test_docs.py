@@ -64,7 +64,7 @@ def test_every_setting_and_command_is_documented() -> None:
     assert [name for name, _, _ in Settings.table() if f"`{name}`" not in settings_text] == []
     cli_text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     for group, commands in {
-        "": ("demo", "doctor", "plan", "run", "version", "topic", "group", "view"),
+        "": ("demo", "doctor", "plan", "run", "serve", "version", "topic", "group", "view"),
         "topic ": (
             "list",
             "create",

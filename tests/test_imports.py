@@ -26,8 +26,15 @@ FORBIDDEN = {
     "state": {"kernels", "flow", "spark", "views", "log", "river"},
     "kernels": {"flow", "spark", "views", "log", "river"},
     "views": {"flow", "kernels", "spark", "log", "river"},
+    "intake": {"flow", "kernels", "state", "spark", "views", "river"},
+    "serve": {"spark", "testing"},
 }
-ONLY_IN = {"pyspark": {"spark"}, "typer": {"cli"}, "rich": {"cli"}}
+ONLY_IN = {
+    "pyspark": {"spark"},
+    "typer": {"cli"},
+    "rich": {"cli"},
+    **dict.fromkeys(("fastapi", "starlette", "uvicorn", "prometheus_client"), {"serve"}),
+}
 
 
 def modules() -> Iterator[tuple[str, str, ast.Module]]:
@@ -51,6 +58,7 @@ def imports(tree: ast.Module, file: str) -> Iterator[str]:
 
 def is_forbidden(part: str, imported: str) -> bool:
     rules = FORBIDDEN.get(part, set()) | {"cli"}  # it is for people; nobody builds on it
+    rules |= {"serve"} if part != "cli" else set()
     return imported != part and (imported in rules or ("*" in rules and f"-{imported}" not in rules))
 
 
@@ -81,6 +89,8 @@ def test_the_rules_notice_what_they_forbid() -> None:
     assert not is_forbidden("settings", "errors")
     assert is_forbidden("doctor", "cli")
     assert not is_forbidden("cli", "log")
+    assert is_forbidden("views", "serve")
+    assert not is_forbidden("cli", "serve")
     tree = ast.parse("def f():\n    from riverrun import flow\n    import pyspark.sql")
     assert set(imports(tree, "x.py")) == {"riverrun", "riverrun.flow", "pyspark.sql"}
 

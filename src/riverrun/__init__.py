@@ -16,7 +16,8 @@ Read the code in this order:
 6. `flow` — what to compute, as data. `kernels`, `state` — stateful operators and what they remember, without Spark.
 7. `runtime` — a flow made ready: branches, stages, the plan of an epoch, its commit. `spark` — driving it with Spark.
 8. `views` — results in SQLite and PostgreSQL.
-9. `cli`, `doctor` — for people; `cli.tour` is what `riverrun demo` plays.
+9. `intake` — what comes as text. `serve` — HTTP: events in, views and streams of changes out.
+10. `cli`, `doctor` — for people; `cli.tour` is what `riverrun demo` plays.
 
 ARCHITECTURE.md follows one event through these files. Nothing is done at import: names are loaded when they are used.
 """

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from riverrun.errors import Invalid
 
-_PART = re.compile(r"([A-Za-z0-9._-]{1,200})@((?:\d+:\d+)(?:,\d+:\d+)*)")
+_PART = re.compile(r"([A-Za-z0-9._-]{1,200})@((?:[0-9]{1,9}:[0-9]{1,18})(?:,[0-9]{1,9}:[0-9]{1,18})*)")
 
 
 class Position(Mapping[str, Mapping[int, int]]):

@@ -34,6 +34,10 @@ def _number(default: int, about: str) -> Any:
     return field(default=default, metadata={"help": about, "parse": _whole, "shown": str(default)})
 
 
+def _text(about: str) -> Any:
+    return field(default="", metadata={"help": about, "parse": str, "shown": ""})
+
+
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
 
@@ -75,6 +79,13 @@ class Settings:
     epoch_rows: int = _number(500_000, "an epoch of a flow takes about this many rows of a backlog")
     epoch_bytes: int = _size("256 MiB", "and not more than about this; what an epoch needs in memory follows it")
     producer_expiry: int = _time("7 days", "sequences of producers without a fence are forgotten after this long")
+
+    http_body_bytes: int = _size("16 MiB", "a larger HTTP body is refused; of a compressed one, both sizes count")
+    http_memory: int = _size("64 MiB", "bodies that are being received and appended; more at once are refused with 429")
+    http_clients: int = _number(1000, "streams of events (SSE) that are followed at the same time")
+    http_hosts: str = _text("names this server is reached by beside its address, separated by commas")
+    tokens_file: str = _text("file with the tokens of HTTP clients: NAME ROLE,… sha256:HEX in each line")
+    tokens: str = _text("the same lines, separated by semicolons, where there is no file")
 
     @classmethod
     def load(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from riverrun.cli import demo, doctor, group, plan, topic, version, view
+from riverrun.cli import demo, doctor, group, plan, serve, topic, version, view
 from riverrun.cli.run import run as run_flow
 from riverrun.errors import Corrupt, RiverrunError, Transient
 
@@ -31,6 +31,7 @@ app.add_typer(group.app, name="group")
 app.add_typer(view.app, name="view")
 app.command("demo")(demo.demo)
 app.command("run")(run_flow)
+app.command("serve")(serve.serve)
 app.command("plan")(plan.plan)
 app.command("doctor")(doctor.doctor)
 app.command("version")(version.version)

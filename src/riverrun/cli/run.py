@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 import warnings
+from contextlib import ExitStack
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from riverrun.cli import figures
 from riverrun.cli.flow_file import FlowArgument, load_flow
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import note, print_json, print_line, safe
+from riverrun.cli.serve import DEFAULT_HOST, HostOption, serve_beside
 from riverrun.durations import show
 from riverrun.errors import Invalid
 
@@ -31,6 +33,12 @@ def run(
     flow_file: FlowArgument,
     once: Annotated[bool, typer.Option("--once", help="Process what is there, then stop.")] = False,
     drain: Annotated[bool, typer.Option("--drain", help="As --once, and end the input: every window closes.")] = False,
+    host: HostOption = DEFAULT_HOST,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Serve HTTP there: 8400, unless that is taken. 0: any that is free."),
+    ] = None,
+    no_serve: Annotated[bool, typer.Option("--no-serve", help="No HTTP beside the run.")] = False,
     json: JsonOption = False,
     river: RiverOption = DEFAULT_RIVER,
 ) -> None:
@@ -38,7 +46,11 @@ def run(
 
     A second signal ends it at once; nothing is lost then either, the next run repeats the epoch. A run that another one
     of the same flow has taken over from ends by itself. With --json the status and the ledger are printed at the end.
+
+    Beside it the river is served over HTTP, as `riverrun serve` does; with --once and --drain only if --port is given.
     """
+    if no_serve and port is not None:
+        raise Invalid("--port and --no-serve exclude each other")
     if once and drain:
         raise Invalid("--once and --drain exclude each other", hint="--drain processes what is there, too")
     if os.environ.get("RIVERRUN_DEBUG") != "1":
@@ -50,7 +62,10 @@ def run(
         running: Run | None = None
         try:
             running = opened.run(flow)
-            _follow(running, lines, once, drain)
+            with ExitStack() as stack:
+                if not no_serve and (port is not None or not (once or drain)):
+                    serve_beside(stack, opened, running, host, port, lines.say)
+                _follow(running, lines, once, drain)
         except _Stopped as stopped:
             if running is None:
                 lines.say("stopped before it started")

@@ -108,6 +108,11 @@ class EmbeddedTopic(Topic):
             _sync_directory(f"{self.directory}/schema")
         return True
 
+    def newest_schema(self) -> str:
+        schema = load_spec(self.directory)[0].schema
+        assert isinstance(schema, str)
+        return schema
+
     @property
     def is_open(self) -> bool:
         """Whether this handle can be used: neither closed here nor dropped by anybody."""

@@ -159,6 +159,11 @@ class Topic(ABC):
 
     # What a backend may do in its own way.
 
+    def newest_schema(self) -> str:
+        """The schema as it is now: another process may have added columns since this topic was opened here."""
+        assert isinstance(self.spec.schema, str)
+        return self.spec.schema
+
     def attach(self, bell: Bell) -> None:
         """Let the bell ring whenever rows arrive, or somebody calls `ring`, until it is closed."""
         self._bells.add(bell)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 PART_ROWS = 1 << 15
-_CURSOR = re.compile(r"(\d+)(?::(\d+))?")
+_CURSOR = re.compile(r"([0-9]{1,18})(?::([0-9]{1,18}))?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_DIRECTIONS = (" asc nulls first", " desc nulls last")
 _ALL = (1 << 62) - 1
 
 
@@ -100,13 +101,14 @@ class SqlReads(SqlStore):
                 wheres.append(text)
                 parameters += [value] * marks
             order = [
-                f"{self._ordered(row, layout, comparable(row.spec, name))[0]} {'desc nulls last' if falling else 'asc nulls first'}"
+                self._ordered(row, layout, comparable(row.spec, name))[0] + _DIRECTIONS[falling]
                 for name, falling in selection.order
             ]
+            order += [f"t.{name}" for name in layout.key]
             limit = _ALL if selection.limit is None else selection.limit
             found = db.all(
                 f'select {self._listed(layout)} from "riverrun:rows:{row.rows}" t where {" and ".join(wheres)}'
-                f" order by {', '.join([*order, *(f't.{name}' for name in layout.key)])} limit {int(limit)} offset {int(selection.offset)}",
+                f" order by {', '.join(order)} limit {int(limit)} offset {int(selection.offset)}",
                 *parameters,
             )
             kept = self._fetched(row, layout, found)

@@ -113,6 +113,12 @@ class View:
         """How far the view's topics have been processed."""
         return self._store.progress(self.name).positions
 
+    def has_processed(self, position: Positions | str) -> bool:
+        """Whether the input up to a position has been processed, now. `Invalid` for a topic the view does not read."""
+        wanted = as_position(position)
+        self._check_topics(wanted)
+        return wanted <= self.position
+
     def as_of(self, at: Positions | str | datetime) -> Snapshot:
         """The view as it was when a position had been processed, or at a time of commit; needs `history`."""
         if isinstance(at, datetime):

@@ -1,0 +1,141 @@
+"""The HTTP API of a river, put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from riverrun import __version__
+from riverrun.errors import RiverrunError
+from riverrun.river import River
+from riverrun.serve.backend import Backend, Running
+from riverrun.serve.flows import Flows, flow_routes
+from riverrun.serve.guard import Guard
+from riverrun.serve.health import health_routes
+from riverrun.serve.metrics import metric_routes
+from riverrun.serve.problems import of_error, of_http, problem
+from riverrun.serve.tokens import Tokens
+from riverrun.serve.topics import topic_routes
+from riverrun.serve.views import view_routes
+
+Pages = Callable[[FastAPI, Backend, Flows], None]
+
+_ABOUT = (
+    "Events in, views and their changes out. Errors are {error, hint}; positions are texts such as orders@0:17,1:4."
+)
+
+
+def create_app(
+    river: River,
+    runs: Sequence[Running] = (),
+    *,
+    host: str = "127.0.0.1",
+    tokens: Tokens | None = None,
+    pages: Pages | None = None,
+) -> FastAPI:
+    """The app for a river, and for the runs of this process.
+
+    `host` is the address it is bound to, which decides the names it answers to. `tokens` are those of the river's
+    settings, if none are given. `pages` adds routes for people, behind those of the API: it gets the app, and what
+    requests share (`app.state.backend` is the same).
+    """
+    backend = Backend(river, runs)
+    flows = Flows(backend)
+    settings = river.settings
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await backend.feeds.close()
+        backend.close()
+
+    app = FastAPI(
+        title="Riverrun",
+        version=__version__,
+        description=_ABOUT,
+        lifespan=lifespan,
+        docs_url=None,  # its pages would load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.backend = backend
+    for routes in (
+        topic_routes(backend),
+        view_routes(backend),
+        flow_routes(flows),
+        metric_routes(backend, flows),
+        health_routes(backend, flows),
+    ):
+        app.include_router(routes)
+    if pages is not None:
+        pages(app, backend, flows)
+    app.exception_handler(RiverrunError)(_failed)
+    app.exception_handler(HTTPException)(_not_served)
+    app.exception_handler(RequestValidationError)(_misused)
+    app.add_middleware(_Counted, backend=backend)
+    hosts = settings.http_hosts.split(",")
+    app.add_middleware(Guard, host=host, hosts=hosts, tokens=Tokens.load(settings) if tokens is None else tokens)
+    app.openapi = lambda: _without_422(app)  # type: ignore[method-assign]
+    return app
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RiverrunError)
+    return of_error(error)
+
+
+async def _not_served(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return of_http(error)
+
+
+async def _misused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    return problem(400, f"{first['loc'][-1]}: {first['msg']}")
+
+
+def _without_422(app: FastAPI) -> dict[str, Any]:
+    """FastAPI announces 422 for what is answered with 400 here."""
+    if app.openapi_schema is None:
+        document = FastAPI.openapi(app)
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                operation.get("responses", {}).pop("422", None)
+        for name in ("HTTPValidationError", "ValidationError"):
+            document.get("components", {}).get("schemas", {}).pop(name, None)
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+class _Counted:
+    """Counts requests by route and status."""
+
+    def __init__(self, app: ASGIApp, backend: Backend) -> None:
+        self._app = app
+        self._counter = backend.counts.requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 500
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        finally:
+            route = getattr(scope.get("route"), "path", "")
+            self._counter.labels(scope["method"], route, str(status)).inc()

@@ -1,0 +1,85 @@
+"""What all requests share: the river, the runs of this process, and threads for everything that waits for a disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
+
+from riverrun.errors import NotFound
+from riverrun.log.topic import Topic
+from riverrun.river import River
+from riverrun.serve.admission import Admission
+from riverrun.serve.counts import Counts
+from riverrun.serve.feed import Feeds
+from riverrun.views import Store
+
+T = TypeVar("T")
+
+# Writers wait for the disk together (group commit), so a few threads are enough for many appends.
+_APPENDING, _READING, _FOLLOWING = 8, 16, 64
+
+
+class Running(Protocol):
+    """A run of a flow in this process."""
+
+    name: str
+
+    def status(self) -> dict[str, Any]: ...
+
+    def ledger(self) -> list[dict[str, Any]]: ...
+
+
+class Backend:
+    """Opens topics and views for requests. The river stays its owner's."""
+
+    def __init__(self, river: River, runs: Sequence[Running] = ()) -> None:
+        self.river = river
+        self.runs = tuple(runs)
+        self.counts = Counts()
+        self.admission = Admission(river.settings.http_memory, river.settings.http_body_bytes)
+        self._opening = threading.Lock()
+        self._appending = ThreadPoolExecutor(_APPENDING, "riverrun-append")
+        self._reading = ThreadPoolExecutor(_READING, "riverrun-read")
+        self._following = ThreadPoolExecutor(_FOLLOWING, "riverrun-follow")
+        self.feeds = Feeds(self._following, self._reading, river.settings.http_clients)
+
+    async def append(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Call it in a thread for appends."""
+        return await asyncio.get_running_loop().run_in_executor(self._appending, call, *arguments)
+
+    async def read(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Call it in a thread for reading."""
+        return await asyncio.get_running_loop().run_in_executor(self._reading, call, *arguments)
+
+    def topic(self, name: str) -> Topic:
+        """A topic that is there; `NotFound` names the nearest."""
+        with self._opening:
+            return self.river.topic(name)
+
+    def grown(self, topic: Topic) -> Topic | None:
+        """The topic with the columns that another process has added meanwhile; None when there are none."""
+        schema = topic.newest_schema()
+        if schema == topic.spec.schema:
+            return None
+        with self._opening:
+            return self.river.topic(topic.name, schema)
+
+    def has_views(self) -> bool:
+        """Whether there is a store of views; looking must not make one."""
+        return "://" in self.river.views_address or os.path.exists(self.river.views_address)
+
+    def store(self) -> Store:
+        """The store of views; `NotFound` before the first flow has made one."""
+        if not self.has_views():
+            raise NotFound("there are no views yet", hint="Run a flow that makes some: riverrun run FLOW.py")
+        with self._opening:
+            return self.river.store
+
+    def close(self) -> None:
+        """Let the threads go; what they do is finished first."""
+        for executor in (self._appending, self._reading, self._following):
+            executor.shutdown(wait=True, cancel_futures=True)

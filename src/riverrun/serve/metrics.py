@@ -1,0 +1,140 @@
+"""`/metrics`: the river in Prometheus' words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from starlette.responses import Response
+
+from riverrun.errors import RiverrunError
+from riverrun.serve.backend import Backend
+from riverrun.serve.documents import answers
+from riverrun.serve.flows import Flows
+from riverrun.serve.views import Summaries
+
+_KINDS = ("read", "accepted", "late_dropped", "late_aside", "duplicates", "quarantined")
+_TEXT = {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}
+
+
+def metric_routes(backend: Backend, flows: Flows) -> APIRouter:
+    """The route `/metrics`."""
+    routes = APIRouter(tags=["operation"])
+    backend.counts.registry.register(Collector(backend, flows))
+
+    @routes.get("/metrics", response_class=Response, responses={**answers(), 200: _TEXT})
+    async def metrics() -> Response:
+        """Rows, lag, watermarks, sizes, and what this server has done, for Prometheus."""
+        backend.counts.held.set(backend.admission.held)
+        backend.counts.streams.set(backend.feeds.clients)
+        return Response(await backend.read(generate_latest, backend.counts.registry), media_type=CONTENT_TYPE_LATEST)
+
+    return routes
+
+
+class Collector:
+    """Reads the river when Prometheus asks. A part that cannot be read is left out and counted as an error."""
+
+    def __init__(self, backend: Backend, flows: Flows) -> None:
+        self._backend = backend
+        self._flows = flows
+        self._views = Summaries()
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing is read when this is registered."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        errors = 0
+        for part in (self._topics, self._lag, self._of_views, self._of_flows):
+            try:
+                yield from list(part())
+            except RiverrunError:
+                errors += 1
+        yield _gauge("riverrun_scrape_errors", "Parts of the river that could not be read.", [], [((), errors)])
+
+    def _topics(self) -> Iterator[Metric]:
+        found = [self._backend.topic(name).describe() for name in self._backend.river.topics()]
+        ends = [(one["name"], sum(part["latest"] for part in one["partitions"].values())) for one in found]
+        yield _gauge("riverrun_topic_rows", "Rows kept, by offsets.", ["topic"], _each(found, "name", "offsets"))
+        yield _gauge("riverrun_topic_bytes", "Bytes kept.", ["topic"], _each(found, "name", "bytes"))
+        yield _counter(
+            "riverrun_topic_appended_rows",
+            "Offsets given out so far.",
+            ["topic"],
+            [((name,), end) for name, end in ends],
+        )
+
+    def _lag(self) -> Iterator[Metric]:
+        """Of groups and of flows: in rows by topic, in seconds for each reader."""
+        rows: list[tuple[tuple[str, ...], float]] = []
+        seconds: list[tuple[tuple[str, ...], float]] = []
+        for one in self._backend.river.groups.list():
+            lag = self._backend.river.lag(one["group"])
+            rows += [((one["kind"], one["group"], topic), part["rows"]) for topic, part in lag["topics"].items()]
+            seconds.append(((one["kind"], one["group"]), lag["seconds"]))
+        for flow in self._flows.all():
+            if "lag" in flow:
+                rows += [(("flow", flow["flow"], topic), count) for topic, count in flow["lag"]["topics"].items()]
+                seconds.append((("flow", flow["flow"]), flow["lag"]["seconds"]))
+        yield _gauge("riverrun_lag_rows", "Rows not yet read.", ["kind", "reader", "topic"], rows)
+        yield _gauge("riverrun_lag_seconds", "Age of the oldest of them.", ["kind", "reader"], seconds)
+
+    def _of_views(self) -> Iterator[Metric]:
+        found = self._views.all(self._backend)
+        yield _gauge("riverrun_view_rows", "Rows of a view.", ["view"], _each(found, "name", "rows"))
+
+    def _of_flows(self) -> Iterator[Metric]:
+        flows = self._flows.all()
+        ledger = [
+            ((flow["flow"], entry["node"], entry["input"], kind), entry[kind])
+            for flow in flows
+            for entry in flow["ledger"]
+            for kind in _KINDS
+            if kind in entry
+        ]
+        yield _counter("riverrun_rows", "Where every row went.", ["flow", "node", "input", "kind"], ledger)
+        known = [flow for flow in flows if "epoch" in flow]
+        yield _counter("riverrun_epochs", "Epochs committed.", ["flow"], _each(known, "flow", "epoch"))
+        committed = [((flow["flow"],), _unix(flow["committed"])) for flow in known if flow["committed"]]
+        yield _gauge("riverrun_epoch_committed_seconds", "When the last one was, in Unix time.", ["flow"], committed)
+        sources = [(flow["flow"], source) for flow in known for source in flow["sources"] if source["watermark"]]
+        marks = [((flow, source["source"]), _unix(source["watermark"])) for flow, source in sources]
+        behind = [((flow, source["source"]), source["behind"]) for flow, source in sources]
+        yield _gauge("riverrun_watermark_seconds", "Watermark in Unix time.", ["flow", "source"], marks)
+        yield _gauge("riverrun_watermark_behind_seconds", "Now minus the watermark.", ["flow", "source"], behind)
+        sizes = [((flow["flow"],), flow["state_size"]["bytes"]) for flow in known]
+        yield _gauge("riverrun_state_bytes", "Bytes of operators' state.", ["flow"], sizes)
+        here = [((flow["flow"],), flow["state"] == "running") for flow in flows if flow["here"]]
+        yield _gauge("riverrun_flow_running", "Whether it runs, in this process.", ["flow"], here)
+        rates = [((flow["flow"],), flow["rows_per_second"]) for flow in flows if "rows_per_second" in flow]
+        yield _gauge("riverrun_flow_rows_per_second", "Over the last ten seconds.", ["flow"], rates)
+
+
+_Samples = list[tuple[tuple[str, ...], float]]
+
+
+def _each(found: list[dict[str, Any]], name: str, value: str) -> _Samples:
+    return [((one[name],), one[value]) for one in found]
+
+
+def _gauge(name: str, about: str, labels: list[str], samples: Any) -> Metric:
+    family = GaugeMetricFamily(name, about, labels=labels)
+    for values, number in samples:
+        family.add_metric(values, number)
+    return family
+
+
+def _counter(name: str, about: str, labels: list[str], samples: Any) -> Metric:
+    family = CounterMetricFamily(name, about, labels=labels)
+    for values, number in samples:
+        family.add_metric(values, number)
+    return family
+
+
+def _unix(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
