@@ -156,7 +156,7 @@ class Run:
         if self._taking.acquire(timeout=-1 if limit is None else limit):
             self._taking.release()
         self._ask_spark()
-        self._query.stop()
+        self._stop_query()
         self._ended.wait(30)
 
     def status(self) -> dict[str, Any]:
@@ -323,8 +323,15 @@ class Run:
         except Transient:
             return  # the next epoch will wait for it
         except RiverrunError:
-            self._query.stop()
+            self._stop_query()
             raise
+
+    def _stop_query(self) -> None:
+        try:
+            self._query.stop()
+        except Exception as error:
+            if not failures.is_gone(error):  # a JVM that has ended has stopped it
+                raise
 
     def _after(self, error: Exception, tries: int) -> int:
         """Pause before the query is started again, or raise what the run fails with. What will pass is not counted."""
