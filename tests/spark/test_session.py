@@ -121,3 +121,19 @@ def test_one_session_per_process(spark_session):
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(session).result() is spark_session
     assert spark_session.sparkContext.master == f"local[{cores()}]"
+
+
+@pytest.mark.spark
+def test_spark_that_somebody_else_started_is_used(spark_session, monkeypatch):
+    from riverrun.spark import session as module
+
+    spark_session.conf.set("spark.sql.session.timeZone", "Europe/Dublin")
+    try:
+        monkeypatch.setattr(module, "_ours", None)
+        beside = module.session()
+        assert beside is not spark_session
+        assert beside.sparkContext is spark_session.sparkContext
+        assert beside.conf.get("spark.sql.session.timeZone") == "UTC"
+        assert module.session() is beside
+    finally:
+        spark_session.conf.set("spark.sql.session.timeZone", "UTC")

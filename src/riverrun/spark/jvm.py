@@ -144,6 +144,7 @@ def _environment(spark_home: str, answer: str) -> dict[str, str]:
         inherited["SPARK_HOME"] = spark_home
     return {
         **inherited,
+        "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_CONNECT_MODE": "0",
         "PYTHONHASHSEED": "0",
         # Spark asks this Python for data sources among the installed packages, in a process of its own. Without it,

@@ -26,7 +26,9 @@ from riverrun.settings import Settings
 from riverrun.spark import archive, jvm
 
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _starting = threading.Lock()
+_ours: SparkSession | None = None
 
 
 def session(
@@ -35,22 +37,27 @@ def session(
     options: Mapping[str, str] | None = None,
     jvm_options: Sequence[str] = (),
 ) -> SparkSession:
-    """The session of this process, started when first asked for. One that is there already is used as it is."""
+    """The session of this process, started when first asked for.
+
+    Where Spark is there already, started by somebody else, it is used, with the SQL settings that flows need.
+    """
+    global _ours
     with _starting:
         if SparkContext._active_spark_context is not None:
-            return SparkSession.builder.getOrCreate()
+            if _ours is None or _ours.sparkContext is not SparkContext._active_spark_context:
+                _ours = _beside(SparkSession.builder.getOrCreate())
+            return _ours
         # Workers import the packages of this environment, and kernels compute in one thread each.
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         conf = {**_defaults(master or f"local[{cores()}]", settings or Settings.load()), **(options or {})}
         with _announced("starting Spark"):
             gateway = _living_gateway() or _start(conf, jvm_options)
             with _own_interrupts():
                 context = SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=gateway)
-        spark = SparkSession(context)
-        threading.Thread(target=_start_workers, args=(spark,), name="riverrun-workers", daemon=True).start()
-        return spark
+        _ours = SparkSession(context)
+        threading.Thread(target=_start_workers, args=(_ours,), name="riverrun-workers", daemon=True).start()
+        return _ours
 
 
 def cores() -> int:
@@ -67,7 +74,7 @@ def spark_home() -> str:
 def _start(conf: Mapping[str, str], options: Sequence[str]) -> Any:
     java, home = find_java(), spark_home()
     every = ["-XX:+UseParallelGC", *options]
-    if not conf["spark.master"].startswith("local"):
+    if not _is_local(conf["spark.master"]):
         return jvm.submit(java, home, every, conf)
     path = archive.location(java, home)
     if options or not os.path.exists(path):
@@ -77,6 +84,10 @@ def _start(conf: Mapping[str, str], options: Sequence[str]) -> Any:
     except Unavailable:
         os.unlink(path)  # whatever it was, an archive can be made again
         return jvm.start(java, home, every, conf)
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local")
 
 
 def _living_gateway() -> Any:
@@ -136,23 +147,36 @@ def _announced(what: str) -> Iterator[None]:
         sys.stderr.flush()
 
 
+def _beside(spark: SparkSession) -> SparkSession:
+    """A session beside that of somebody else, on the same Spark."""
+    ours = spark.newSession()
+    for name, value in _sql_defaults().items():
+        ours.conf.set(name, value)
+    return ours
+
+
 def _defaults(master: str, settings: Settings) -> dict[str, str]:
     return {
+        **(_LOOPBACK if _is_local(master) else {}),
+        **_sql_defaults(),
         "spark.app.name": "riverrun",
         "spark.master": master,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": f"{settings.driver_memory >> 20}m",
+        "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "riverrun-warehouse"),
+        "spark.python.daemon.module": "riverrun.spark.daemon",
+        "spark.python.unix.domain.socket.enabled": "true",
+    }
+
+
+def _sql_defaults() -> dict[str, str]:
+    return {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(cores()),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
         "spark.sql.streaming.minBatchesToRetain": "4",
-        "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "riverrun-warehouse"),
-        "spark.python.daemon.module": "riverrun.spark.daemon",
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     }
