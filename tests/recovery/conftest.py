@@ -38,6 +38,7 @@ class Flowing:
             )
         self._root = psutil.Process(self.process.pid)
         self._family: set[psutil.Process] = set()
+        self._looked = 0.0
 
     @property
     def pid(self) -> int:
@@ -53,6 +54,7 @@ class Flowing:
 
     def family(self) -> list[psutil.Process]:
         """The JVM, the planner and the workers that are there, whether or not the driver still is."""
+        self._looked = time.monotonic()
         parents = [process for process in (self._root, *self._family) if process.is_running()]
         for process in parents:
             try:
@@ -61,13 +63,18 @@ class Flowing:
                 continue
         return [process for process in self._family if process.is_running()]
 
+    def _keep_in_sight(self) -> None:
+        """Remember who belongs to the run: after a kill nobody knows it any more. Looking costs more than waiting."""
+        if time.monotonic() > self._looked + 0.3:
+            self.family()
+
     def until(self, done: Callable[[], object], what: str, timeout: float = PATIENCE) -> None:
         """Wait for something; a program that ends meanwhile is a failure."""
         deadline = time.monotonic() + timeout
         while not done():
             assert self.process.poll() is None, f"ended before {what}\n{self.lines}\n{self.errors}"
             assert time.monotonic() < deadline, f"no {what}\n{self.lines}\n{self.errors}"
-            self.family()
+            self._keep_in_sight()
             time.sleep(0.05)
 
     def says(self, start: str, timeout: float = PATIENCE) -> str:
@@ -80,20 +87,20 @@ class Flowing:
         deadline = time.monotonic() + timeout
         while self.process.poll() is None:
             assert time.monotonic() < deadline, f"still runs\n{self.lines}\n{self.errors}"
-            self.family()
+            self._keep_in_sight()
             time.sleep(0.02)
         return self.process.returncode
 
+    def vanishes(self, timeout: float = PATIENCE) -> None:
+        """Wait, after the driver's end, for what outlives it: a JVM plans another epoch if it can."""
+        deadline = time.monotonic() + timeout
+        while any(_status(process) not in (None, psutil.STATUS_ZOMBIE) for process in self.family()):
+            assert time.monotonic() < deadline, "its JVM still runs"
+            time.sleep(0.05)
+
     def stopped(self) -> list[psutil.Process]:
         """Who stopped itself at a failpoint."""
-        found = []
-        for process in [self._root, *self.family()]:
-            try:
-                if process.status() == psutil.STATUS_STOPPED:
-                    found.append(process)
-            except psutil.NoSuchProcess:
-                continue
-        return found
+        return [process for process in (self._root, *self.family()) if _status(process) == psutil.STATUS_STOPPED]
 
     def kill(self) -> None:
         """Kill the driver; its JVM will notice."""
@@ -113,6 +120,13 @@ class Flowing:
         """Let a program that follows come to its end."""
         assert self.process.stdin is not None
         self.process.stdin.close()
+
+
+def _status(process: psutil.Process) -> str | None:
+    try:
+        return str(process.status())
+    except psutil.NoSuchProcess:
+        return None
 
 
 class Shop:
