@@ -14,7 +14,7 @@ import warnings
 warnings.simplefilter("ignore")
 from shop import shop  # noqa: E402
 
-from riverrun.errors import RiverrunError, TimedOut  # noqa: E402
+from riverrun.errors import RiverrunError  # noqa: E402
 from riverrun.river import River  # noqa: E402
 from riverrun.spark.query import Run  # noqa: E402
 
@@ -43,17 +43,15 @@ def follow(run: Run) -> None:
 
     threading.Thread(target=listen, daemon=True).start()
     seen: tuple[object, ...] = ()
-    while not ended.wait(0.05):
+    while not ended.is_set():
         status = run.status()
         now = (status["epoch"], status["state"], status["reason"])
         if now != seen:
             say("epoch", status["epoch"])
             say("state", status["state"], status["reason"])
             seen = now
-        try:
-            run.process(timeout=0.1)
-        except TimedOut:
-            continue
+        if run.wait(timeout=0.05):
+            return
 
 
 def main() -> None:

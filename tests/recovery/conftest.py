@@ -160,9 +160,10 @@ class Shop:
         return run
 
     def complete(self, *options: object) -> Flowing:
-        """A run that processes what is there, undisturbed."""
+        """A run that processes what is there, undisturbed, and leaves nobody behind."""
         run = self.start(*options)
         assert run.ends() == 0, run.errors
+        run.vanishes()
         return run
 
     def drain(self) -> None:
