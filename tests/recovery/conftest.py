@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -19,13 +19,15 @@ from programs.shop import ORDERS
 from riverrun.river import River
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
-PATIENCE = 150  # seconds: a JVM on a busy machine takes its time
+PATIENCE = 300  # seconds: a JVM on a busy machine takes its time
 
 
 class Flowing:
     """One run of the flow as a process. What it prints goes to files, so that nobody waits for a JVM to let go of it."""
 
-    def __init__(self, program: str, directory: Path, river: Path, *options: object, failpoints: str = "") -> None:
+    def __init__(
+        self, program: str, directory: Path, river: Path, *options: object, environment: Mapping[str, str]
+    ) -> None:
         self._out, self._err = directory / "out", directory / "err"
         directory.mkdir(parents=True)
         with self._out.open("w") as out, self._err.open("w") as err:
@@ -34,7 +36,7 @@ class Flowing:
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=err,
-                env={**os.environ, "RIVERRUN_FAILPOINTS": failpoints},
+                env={**os.environ, **environment},
             )
         self._root = psutil.Process(self.process.pid)
         self._family: set[psutil.Process] = set()
@@ -132,8 +134,9 @@ def _status(process: psutil.Process) -> str | None:
 class Shop:
     """The river of one test, and all rows that were appended to it."""
 
-    def __init__(self, directory: Path, **topic: object) -> None:
+    def __init__(self, directory: Path, cache: Path | None, **topic: object) -> None:
         self.directory = directory
+        self._environment = {} if cache is None else {"XDG_CACHE_HOME": str(cache)}
         self.path = directory / "river"
         self.program = "run_flow.py"
         self.views: str | None = None  # elsewhere than in the river
@@ -155,7 +158,8 @@ class Shop:
     def start(self, *options: object, failpoints: str = "") -> Flowing:
         place = self.directory / f"run-{len(self._runs)}"
         elsewhere = ("--views", self.views) if self.views else ()
-        run = Flowing(self.program, place, self.path, *elsewhere, *options, failpoints=failpoints)
+        environment = {**self._environment, "RIVERRUN_FAILPOINTS": failpoints}
+        run = Flowing(self.program, place, self.path, *elsewhere, *options, environment=environment)
         self._runs.append(run)
         return run
 
@@ -182,13 +186,28 @@ class Shop:
             run.kill_all()
 
 
+@pytest.fixture(scope="session")
+def cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path | None:
+    """An archive of Spark's classes, when so many JVMs will be started that making one is worth it."""
+    marks = [{mark.name for mark in item.iter_markers()} for item in request.session.items]
+    if sum({"spark", "recovery"} <= names for names in marks) < 3:
+        return None
+    path = Path(os.environ.get("XDG_CACHE_HOME") or tmp_path_factory.mktemp("cache"))
+    made = "import riverrun.spark.archive as archive; archive.make()"
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", made], env={**os.environ, "XDG_CACHE_HOME": str(path)}, check=True
+    )
+    return path
+
+
 @pytest.fixture
-def open_shop(tmp_path: Path) -> Iterator[Callable[..., Shop]]:
+def open_shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Shop]]:
     """open_shop(retention=…) makes a river with an empty topic of orders; what still runs at the end is killed."""
     opened: list[Shop] = []
+    cache = request.getfixturevalue("cache") if request.node.get_closest_marker("spark") else None
 
     def make(**topic: object) -> Shop:
-        shop = Shop(tmp_path / f"shop-{len(opened)}", **topic)
+        shop = Shop(tmp_path / f"shop-{len(opened)}", cache, **topic)
         opened.append(shop)
         return shop
 

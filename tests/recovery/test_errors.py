@@ -48,7 +48,7 @@ def test_a_position_behind_retention(open_shop):
     forget()
     for process in run.stopped():
         process.resume()
-    assert run.ends(60) == 1
+    assert run.ends() == 1
     assert run.errors.strip().splitlines()[-1].startswith("OutOfRange: topic orders, partition 0: offset "), run.errors
     assert "is no longer kept, only " in run.errors
     assert "trying again" not in run.errors

@@ -43,7 +43,7 @@ def test_postgresql_restarted(a_shop):
             server.stop(mode)
             a_shop.feed(3)
             waits = len([line for line in run.lines if line.startswith("state waiting")])
-            run.until(lambda: len([x for x in run.lines if x.startswith("state waiting")]) > waits, "waiting", 60)  # noqa: B023
+            run.until(lambda: len([x for x in run.lines if x.startswith("state waiting")]) > waits, "waiting")  # noqa: B023
             time.sleep(12)  # longer than the planner's own patience
             assert run.process.poll() is None, run.errors
             server.start()

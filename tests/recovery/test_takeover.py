@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.recovery, pytest.mark.timeout(1800)
 
 def shut_out(older, newer) -> None:
     """The older run has ended, and says who overtook it."""
-    assert older.ends(60) == 1
+    assert older.ends() == 1
     last = older.errors.strip().splitlines()[-1]
     assert last.startswith("Fenced: run "), older.errors
     assert f"process {newer.pid}" in last
