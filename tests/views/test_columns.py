@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from riverrun import ddl
 from riverrun.errors import Invalid
-from riverrun.views.columns import conform, give_back, keep, kept_as, scalar
+from riverrun.views.columns import conform, give_back, keep, kept_as, rows_of, scalar
 
 _SCALARS = {
     "boolean": st.booleans(),
@@ -101,3 +101,13 @@ def test_a_table_must_have_the_columns():
     for schema in (pa.schema([("c", pa.int8())]), pa.schema([("a", pa.date32())])):
         with pytest.raises(Invalid, match="t: "):
             conform(table, schema, "t")
+
+
+@given(st.data(), st.sampled_from(sorted(_SCALARS)))
+@settings(max_examples=60, deadline=None)
+def test_rows_have_the_values_of_the_columns(data, kind):
+    values = data.draw(st.lists(st.none() | _SCALARS[kind], max_size=5))
+    table = pa.table({"a": pa.array(values, ddl.to_arrow(ddl.parse_type(kind))), "b": list(range(len(values)))})
+    rows = rows_of(table)
+    assert rows == table.to_pylist()
+    assert [str(row["a"]) for row in rows] == [str(row["a"]) for row in table.to_pylist()]

@@ -18,14 +18,18 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
 from riverrun.errors import Invalid
+
+_MOMENT = pa.timestamp("us", "UTC")
+_EPOCH = datetime(1970, 1, 1, tzinfo=ZoneInfo("UTC"))
 
 
 class Kept(Enum):
@@ -177,5 +181,13 @@ def conform(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     """The rows as dictionaries of Python values; a map is a dict."""
-    rows: list[dict[str, Any]] = table.to_pylist(maps_as_pydicts="strict")
-    return rows
+    names = table.column_names
+    columns = [_values(column) for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    if column.type != _MOMENT:
+        return column.to_pylist(maps_as_pydicts="strict")  # type: ignore[no-any-return]
+    # the same as above, and many times faster
+    return [None if at is None else _EPOCH + timedelta(0, 0, at) for at in column.cast(pa.int64()).to_pylist()]
