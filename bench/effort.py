@@ -22,8 +22,12 @@ class Effort:
     keys: tuple[int, ...]  # of flows: few, the usual number, …, many
     epoch_rows: int
     flow_seconds: float
+    nexmark_events: int
+    queries: tuple[str, ...]  # of Nexmark
 
 
+TABLES = ("q3", "q4", "q8", "q9", "q13", "q18", "q19", "q20", "q23")  # joins and maintained tables
+OTHERS = ("q0", "q1", "q2", "q5", "q6", "q7", "q11", "q14", "q15", "q16", "q17")
 FULL = Effort(
     rounds=5,
     seconds=0.15,
@@ -38,6 +42,8 @@ FULL = Effort(
     keys=(10_000, 200_000, 1_000_000, 10_000_000),
     epoch_rows=500_000,
     flow_seconds=30.0,
+    nexmark_events=1_000_000,
+    queries=(*TABLES, *OTHERS),
 )
 QUICK = Effort(
     rounds=3,
@@ -53,6 +59,8 @@ QUICK = Effort(
     keys=(10_000, 200_000, 1_000_000),
     epoch_rows=500_000,
     flow_seconds=10.0,
+    nexmark_events=200_000,
+    queries=TABLES,
 )
 TINY = Effort(
     rounds=1,
@@ -68,4 +76,6 @@ TINY = Effort(
     keys=(100, 1000, 2000),
     epoch_rows=2500,
     flow_seconds=2.0,
+    nexmark_events=5_000,
+    queries=("q3", "q9"),
 )
