@@ -15,6 +15,7 @@ from bench.effort import FULL, QUICK, Effort
 from bench.figure import Figure, WrongResult
 from bench.flow import freshness, state
 from bench.log import append, history, latency, read, sends
+from bench.nexmark import throughput
 
 # Each takes a directory of its own and gives its figures one by one.
 BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
@@ -25,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
     "latency": latency.run,
     "state": state.run,
     "freshness": freshness.run,
+    "nexmark": throughput.run,
 }
 
 
