@@ -180,6 +180,12 @@ def test_a_tombstone_has_no_event_time_where_a_column_holds_it(log: Log) -> None
     assert min(s.min_time for s in summaries) == to_micros(AT + 1 * MINUTE)
 
 
+def test_rows_beside_a_tombstone_are_none(log: Log) -> None:
+    topic = log.topic(key="user", partitions=1)
+    topic.append([{"user": "bob", "_deleted": True}, row(1)])
+    assert [r["_deleted"] for r in topic.read().to_pylist()] == [True, False]
+
+
 def test_a_tombstone_goes_where_its_key_is(log: Log) -> None:
     topic = log.topic(key="user", partitions=8)
     for n in range(20):

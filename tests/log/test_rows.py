@@ -96,7 +96,7 @@ def test_tombstones_can_be_packed_among_rows() -> None:
     packing = Packing(schema)
     given_rows = [{"k": "a", "n": 1, "at": dt.datetime(2024, 1, 1, tzinfo=dt.UTC)}, {"k": "a", "_deleted": True}]
     batch = packing.batch([packing.pack(row) for row in given_rows])
-    assert batch.column("_deleted").to_pylist() == [None, True]
+    assert batch.column("_deleted").to_pylist() == [False, True]
     assert batch.equals(schema.batch(given_rows))
 
 

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from riverrun import ddl
-from riverrun.log.rows import LARGEST_FLOAT, TEMPORAL, RowSchema, python_type, row_struct, timed
+from riverrun.log.rows import LARGEST_FLOAT, TEMPORAL, RowSchema, python_type, row_struct, completed
 
 _ARRAY = b"\xdd"  # msgpack: an array whose length follows in 4 bytes
 _REFUSED = (msgspec.ValidationError, TypeError, ValueError, OverflowError)
@@ -68,7 +68,7 @@ class Packing:
         kept = [i for i in range(width) if i >= hidden or any(value is not None for value in columns[i])]
         kept.sort(key=lambda i: (i < hidden, i))
         arrays = [self._array(columns[i], self._columns[i], self._arrow[i]) for i in kept]
-        return timed(pa.RecordBatch.from_arrays(arrays, schema=pa.schema([self._arrow[i] for i in kept])))
+        return completed(pa.RecordBatch.from_arrays(arrays, schema=pa.schema([self._arrow[i] for i in kept])))
 
     def _array(self, values: Sequence[Any], column: ddl.Column, field: pa.Field) -> pa.Array:
         kind = str(column.type)

@@ -75,7 +75,7 @@ class RowSchema:
         else:
             batch = self._from_table(_as_table(rows))
         self._check(batch)
-        return timed(batch)
+        return completed(batch)
 
     def _from_dicts(self, rows: Sequence[Any]) -> pa.RecordBatch:
         try:
@@ -218,13 +218,16 @@ class RowSchema:
         return Invalid(f"topic {self._topic}, row {row}, column {column!r}: {why}")
 
 
-def timed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Where only some rows say their `_time`, the others take that of now, which is about when they are received."""
-    at = batch.schema.get_field_index("_time")
-    if at < 0 or not batch.column(at).null_count:
-        return batch
-    now = pa.scalar(time.time_ns() // 1000, batch.schema.field(at).type)
-    return batch.set_column(at, batch.schema.field(at), pc.fill_null(batch.column(at), now))
+def completed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Hidden columns that only some rows give: the others are no tombstones, and take the `_time` of now, which is about
+    when they are received."""
+    for name in ("_deleted", "_time"):
+        at = batch.schema.get_field_index(name)
+        if at >= 0 and batch.column(at).null_count:
+            field = batch.schema.field(at)
+            other = pa.scalar(False if name == "_deleted" else time.time_ns() // 1000, field.type)
+            batch = batch.set_column(at, field, pc.fill_null(batch.column(at), other))
+    return batch
 
 
 def key_text(batch: pa.RecordBatch | pa.Table, key: Sequence[str]) -> Any:
