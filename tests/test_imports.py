@@ -33,7 +33,10 @@ ONLY_IN = {
     "pyspark": {"spark"},
     "typer": {"cli"},
     "rich": {"cli"},
-    **dict.fromkeys(("fastapi", "starlette", "uvicorn", "prometheus_client"), {"serve"}),
+    "fastapi": {"serve"},
+    "starlette": {"serve"},
+    "uvicorn": {"serve"},
+    "prometheus_client": {"serve"},
 }
 
 

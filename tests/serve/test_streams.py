@@ -91,9 +91,7 @@ def test_deleted_rows_are_told(http: httpx.Client, river: River, stream: Follow)
         ("/views/totals/changes?since=" + "9" * 30, None, 400),
     ],
 )
-def test_places_that_cannot_be_followed(
-    stream: Follow, totals: Flow, path: str, last: str | None, status: int
-) -> None:
+def test_places_that_cannot_be_followed(stream: Follow, totals: Flow, path: str, last: str | None, status: int) -> None:
     response = stream(path, last=last).response
     assert response.status_code == status
     assert json.loads(response.read())["error"]

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from riverrun import ddl
-from riverrun.log.rows import LARGEST_FLOAT, TEMPORAL, RowSchema, python_type, row_struct, completed
+from riverrun.log.rows import LARGEST_FLOAT, TEMPORAL, RowSchema, completed, python_type, row_struct
 
 _ARRAY = b"\xdd"  # msgpack: an array whose length follows in 4 bytes
 _REFUSED = (msgspec.ValidationError, TypeError, ValueError, OverflowError)

@@ -30,6 +30,7 @@ from riverrun.flow.nodes import (
 )
 from riverrun.kernels import clock, dedupe, group, hopping, kernel, latest, session, sliding, table, tumbling, versus
 from riverrun.kernels.aggregates import Agg, Aggregates
+from riverrun.kernels.as_of import AsOf as AsOfKernel
 from riverrun.kernels.change_rows import Changes as ChangesKernel
 from riverrun.kernels.join_streams import JoinStreams as JoinStreamsKernel
 from riverrun.kernels.join_tables import JoinTables as JoinTablesKernel
@@ -105,8 +106,6 @@ def _joined(node: Join, schemas: Mapping[str, Schema]) -> kernel.Kernel:
         case Lookup():
             return LookupKernel(sides, node.how, retracts=node.left.retracts)
         case AsOf():
-            from riverrun.kernels.as_of import AsOf as AsOfKernel
-
             correct = isinstance(node.late, windows.Correct)
             return AsOfKernel(
                 sides,
