@@ -95,6 +95,10 @@ class Watermarks:
             last = last.filter(relevant)
         return replace(self, watermark=watermark, until=until, producers=last)
 
+    def raised(self, time: int) -> Watermarks:
+        """The same when it is known otherwise that nothing older than `time` will come."""
+        return replace(self, watermark=max(self.watermark, time - self.lateness))
+
     def finished(self) -> Watermarks:
         """The end of the input: everything closes."""
         return replace(self, watermark=MAX_TIME)

@@ -188,6 +188,8 @@ class Planner:
             parts = taken.get(reading.topic, [])
             start, end = plan.positions[reading.topic], positions[reading.topic]
             after[reading.id] = known[reading.id].advance(self._heard(reading, parts, start, end), received)
+            if reading.time is None:  # whatever comes later was received later, whoever sends it
+                after[reading.id] = after[reading.id].raised(received)
             for clock, occurred, sent in reading.clocks:
                 heard = self._heard_corrected(reading, occurred, sent, parts, start, end)
                 after[clock] = known[clock].advance(heard, received)
