@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riverrun.kernels.kernel import TIME
-from riverrun.kernels.matching import Timeline, key_numbers, log_order, near, slices, written_out
+from riverrun.kernels.matching import Kept, Timeline, key_numbers, log_order, near, slices, written_out
 from riverrun.state.memory import MemoryTable
-from riverrun.state.table import TableSpec
 
 TIMES = st.one_of(st.integers(-5, 5), st.sampled_from([-(1 << 61), 1 << 61]))
 POINTS = st.lists(st.tuples(st.integers(-1, 3), TIMES), max_size=12)
@@ -68,20 +67,15 @@ def test_slices_cover_every_row_once(times: list[int], width: int) -> None:
 
 
 def test_a_key_is_only_read_around_the_times_of_its_rows() -> None:
-    spec = TableSpec(
-        {"key": pl.String(), TIME: pl.Int64(), "_partition": pl.Int32(), "_offset": pl.Int64()},
-        identity=("_partition", "_offset"),
-        probe=("key",),
-        bucket=TIME,
-    )
-    table = MemoryTable(spec)
+    columns = {"key": pl.String(), TIME: pl.Int64(), "_partition": pl.Int32(), "_offset": pl.Int64()}
+    kept = Kept(pl.Schema(columns), ("key",), 100_000)
+    table = MemoryTable(kept.spec)
     history = np.arange(100_000)
-    table.put(
-        pl.DataFrame({"key": "hot", TIME: history, "_partition": 0, "_offset": history}).select(list(spec.schema))
-    )
+    rows = pl.DataFrame({"key": "hot", TIME: history, "_partition": 0, "_offset": history}, schema=columns)
+    kept.update(table, rows.clear(), rows, 0)
     # a straggler of another key must not widen what is read of this one
     rows = pl.DataFrame({"k": ["hot", "cold", None], TIME: [99_990, 10, 5]})
-    found = near(table, ["key"], rows, ["k"], -10, 10)
+    found = near(kept, table, rows, ["k"], -10, 10)
     assert 11 <= len(found) < 10_000
     assert int(found[TIME].to_numpy().min()) > 80_000
     assert found["_offset"].is_unique().all()

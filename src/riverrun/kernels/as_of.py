@@ -29,7 +29,19 @@ import polars as pl
 from riverrun.errors import Invalid
 from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import MAX_TIME, OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
-from riverrun.kernels.matching import AFTER, BEFORE, ID, RECEIVED, STAMP, Numbers, log_order, marked, replaced, slices
+from riverrun.kernels.matching import (
+    AFTER,
+    BEFORE,
+    ID,
+    RECEIVED,
+    STAMP,
+    Kept,
+    Numbers,
+    log_order,
+    marked,
+    replaced,
+    slices,
+)
 from riverrun.kernels.sides import Sides
 from riverrun.kernels.versions import VERSION, Versions
 from riverrun.state.table import State, StateTable, TableSpec
@@ -58,8 +70,7 @@ class AsOf:
 
     @property
     def tables(self) -> Mapping[str, TableSpec]:
-        rows = TableSpec(dict(self._columns), identity=ID, probe=self.sides.left_on, bucket=TIME)
-        return {"rows": rows, **self._versions.tables}
+        return {"rows": self._rows.spec, **self._versions.tables}
 
     @property
     def _sides(self) -> Sides:
@@ -70,8 +81,10 @@ class AsOf:
         return Versions(self.sides.right_on, self._sides.used("right"), self.horizon, self.changelog)
 
     @property
-    def _columns(self) -> pl.Schema:
-        return pl.Schema({**self.sides.used("left"), **_HIDDEN})
+    def _rows(self) -> Kept:
+        """Rows that may be answered again, taken back, or still have to be answered."""
+        columns = pl.Schema({**self.sides.used("left"), **_HIDDEN})
+        return Kept(columns, self.sides.left_on, self.horizon if self.retracts or not self.wait else 0)
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
         left, right, versions = inputs["left"], inputs["right"], self._versions
@@ -95,17 +108,17 @@ class AsOf:
             "left": Counts(read=len(left), accepted=len(timely), late_dropped=len(left) - len(timely)),
             "right": Counts(read=len(right), accepted=len(right) - late, late_dropped=late),
         }
-        self._keep(state["rows"], taken, fresh, clock)
+        self._rows.update(state["rows"], taken, fresh, clock.end - self._rows.time)
         return Step(changes, counts)
 
     def _arrivals(self, table: StateTable, arrived: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Stored rows that are taken back, and rows that come."""
-        columns = self._columns
+        columns = self._rows.columns
         fresh, gone = (
-            arrived.filter(sign).select(list(columns)).cast(columns)
+            arrived.filter(sign).select(columns.names()).cast(columns)
             for sign in (pl.col(WEIGHT) > 0, pl.col(WEIGHT) < 0)
         )
-        return replaced(table, self.sides.left_on, fresh, gone)
+        return replaced(self._rows, table, fresh, gone)
 
     def _at_once(self, table: StateTable, taken: pl.DataFrame, fresh: pl.DataFrame, came: pl.DataFrame) -> pl.DataFrame:
         """Rows that come and go, and those whose answer new versions may change."""
@@ -114,7 +127,7 @@ class AsOf:
         on, found = list(self.sides.left_on), []
         for part in slices(first["_from"].to_numpy(), self.horizon // 16):
             keys = first if part is None else first.filter(part)
-            held = table.probe_range(keys.select(on), int(keys["_from"].to_numpy().min()), MAX_TIME)
+            held = self._rows.probe(table, keys.select(on), int(keys["_from"].to_numpy().min()), MAX_TIME)
             found.append(held.join(keys, on=on).filter(pl.col(TIME) >= pl.col("_from")))
         staying = pl.concat([fresh.clear(), *(part.select(fresh.columns) for part in found)])
         staying = staying.join(taken, on=ID, how="anti") if len(taken) else staying
@@ -122,16 +135,10 @@ class AsOf:
 
     def _waiting(self, table: StateTable, taken: pl.DataFrame, fresh: pl.DataFrame, clock: Clock) -> pl.DataFrame:
         """Rows that the watermark passes, and those taken back after it has passed them."""
-        due = table.scan(clock.start, clock.end).select(fresh.columns)
+        due = self._rows.scan(table, clock.start, clock.end)
         due = due.join(taken, on=ID, how="anti") if len(taken) else due
         due = pl.concat([due, fresh.filter(pl.col(TIME) < clock.end)])
         return pl.concat([marked(taken.filter(pl.col(TIME) < clock.start), True, False), marked(due, False, True)])
-
-    def _keep(self, table: StateTable, taken: pl.DataFrame, fresh: pl.DataFrame, clock: Clock) -> None:
-        low = clock.end - (self.horizon if self.retracts or not self.wait else 0)
-        table.remove(taken)
-        table.put(fresh.filter(pl.col(TIME) >= low))
-        table.release(low)
 
     def _changes(self, state: State, rows: pl.DataFrame, came: pl.DataFrame, clock: Clock) -> pl.DataFrame:
         rows = rows[log_order(rows)]

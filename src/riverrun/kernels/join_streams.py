@@ -22,7 +22,7 @@ import polars as pl
 
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
-from riverrun.kernels.matching import AFTER, BEFORE, ID, RECEIVED, STAMP, marked, near, replaced
+from riverrun.kernels.matching import AFTER, BEFORE, ID, RECEIVED, STAMP, Kept, marked, near, replaced
 from riverrun.kernels.pairing import Rows, Side, alone, pair_id, pairs, sides_of
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
 from riverrun.state.table import State, StateTable, TableSpec
@@ -51,9 +51,7 @@ class JoinStreams:
 
     @property
     def tables(self) -> Mapping[str, TableSpec]:
-        return {
-            side.name: TableSpec(dict(side.columns), identity=ID, probe=side.on, bucket=TIME) for side in self._both
-        }
+        return {side.name: side.kept.spec for side in self._both}
 
     @property
     def _both(self) -> tuple[Side, Side]:
@@ -65,7 +63,8 @@ class JoinStreams:
         if any(other != name for other in outer):
             kept = max(kept, hi + max(-lo, 0))
         on = self.sides.left_on if name == LEFT else self.sides.right_on
-        return Side(name, on, pl.Schema({**self.sides.used(name), **_HIDDEN}), name in outer, lo, hi, kept)
+        columns = pl.Schema({**self.sides.used(name), **_HIDDEN})
+        return Side(name, on, name in outer, lo, hi, Kept(columns, on, kept + self.horizon))
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
         both = self._both
@@ -73,10 +72,7 @@ class JoinStreams:
         left, right = self._concerned(state, changed, clock)
         changes = self._issued(left, right, clock)
         for side, rows in zip(both, changed, strict=True):
-            table, low = state[side.name], clock.end - self.horizon - side.kept
-            table.remove(rows.filter(BEFORE))
-            table.put(rows.filter(pl.col(AFTER) & (pl.col(TIME) >= low)).select(list(side.columns)))
-            table.release(low)
+            side.kept.update(state[side.name], rows.filter(BEFORE), rows.filter(AFTER), clock.end - side.kept.time)
         counts: dict[str, Counts] = {side.name: self._counts(inputs[side.name], clock) for side in both}
         return Step(changes, counts)
 
@@ -91,19 +87,20 @@ class JoinStreams:
     def _changed(self, side: Side, table: StateTable, arrived: pl.DataFrame, clock: Clock) -> pl.DataFrame:
         """Rows that come (after, not before) and go (before, not after)."""
         timely = arrived.filter(self._timely(clock))
-        columns = list(side.columns)
-        fresh = timely.filter(pl.col(WEIGHT) > 0).select(columns).cast(side.columns)
+        columns = side.kept.columns
+        fresh = timely.filter(pl.col(WEIGHT) > 0).select(columns.names()).cast(columns)
         if not side.outer:
             fresh = fresh.drop_nulls(side.on)
-        gone = timely.filter(pl.col(WEIGHT) < 0).select(columns).cast(side.columns)
-        taken, fresh = replaced(table, side.on, fresh, gone)
+        gone = timely.filter(pl.col(WEIGHT) < 0).select(columns.names()).cast(columns)
+        taken, fresh = replaced(side.kept, table, fresh, gone)
         return pl.concat([marked(taken, True, False), marked(fresh, False, True)])
 
     def _concerned(self, state: State, changed: list[pl.DataFrame], clock: Clock) -> tuple[Rows, Rows]:
         """All rows that can be in a pair which comes or goes, or be issued alone or not any more."""
         both = self._both
         held = [
-            [state[side.name].scan(clock.start - side.hi, clock.end - side.hi)] if side.outer else [] for side in both
+            [side.kept.scan(state[side.name], clock.start - side.hi, clock.end - side.hi)] if side.outer else []
+            for side in both
         ]
         asking = [
             pl.concat([rows.select(*side.on, TIME), *(due.select(*side.on, TIME) for due in dues)])
@@ -153,4 +150,4 @@ class JoinStreams:
 
 def _near(state: State, side: Side, other: Side, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of `side` in the state that may be partners of `rows` of the other side."""
-    return near(state[side.name], side.on, rows, other.on, other.lo, other.hi).select(list(side.columns))
+    return near(side.kept, state[side.name], rows, other.on, other.lo, other.hi)

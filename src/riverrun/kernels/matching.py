@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME
-from riverrun.state.table import StateTable
+from riverrun.state.table import StateTable, TableSpec
 
 Numbers = npt.NDArray[np.int64]
 
@@ -18,6 +19,8 @@ RECEIVED = "_received"
 BEFORE, AFTER = "_before", "_after"
 STAMP = pl.Datetime("us", "UTC")
 
+_BUCKET = "_bucket"
+_BUCKETS = 32
 _SLICES = 16
 _SPANS = 4
 """How many times the reach of a join is probed at once; a row found twice costs more than one found in vain."""
@@ -98,10 +101,52 @@ def written_out(first: Numbers, behind: Numbers) -> tuple[Numbers, Numbers]:
     return ranges, places
 
 
-def near(
-    table: StateTable, on: Sequence[str], rows: pl.DataFrame, keys: Sequence[str], lo: int, hi: int
-) -> pl.DataFrame:
-    """The table's rows, each once, that are equal in `on` to the `keys` of some of `rows` and in reach of its time.
+@dataclass(frozen=True)
+class Kept:
+    """A table of rows that are kept for a time, found by the key columns `on`.
+
+    Its buckets are a part of that time: coarse, since rows of one bucket are cheap to write, and fine enough to let
+    go of rows soon after their time.
+    """
+
+    columns: pl.Schema
+    on: tuple[str, ...]
+    time: int
+
+    @property
+    def spec(self) -> TableSpec:
+        return TableSpec({**self.columns, _BUCKET: pl.Int64()}, identity=ID, probe=self.on, bucket=_BUCKET)
+
+    @property
+    def _width(self) -> int:
+        return max(self.time // _BUCKETS, 1)
+
+    def probe(self, table: StateTable, keys: pl.DataFrame, lo: int, hi: int) -> pl.DataFrame:
+        """The rows of these keys with a time in [lo, hi), and some with a time near it."""
+        return table.probe_range(keys, lo // self._width, (hi - 1) // self._width + 1).select(self.columns.names())
+
+    def scan(self, table: StateTable, lo: int, hi: int) -> pl.DataFrame:
+        """The rows with a time in [lo, hi)."""
+        found = table.scan(lo // self._width, (hi - 1) // self._width + 1).select(self.columns.names())
+        return found.filter((pl.col(TIME) >= lo) & (pl.col(TIME) < hi))
+
+    def find(self, table: StateTable, rows: pl.DataFrame) -> pl.DataFrame:
+        """The stored rows with the ids of `rows`, which have the same keys and times."""
+        found = table.probe(self._bucketed(rows).select(*self.on, _BUCKET).unique()).select(self.columns.names())
+        return found.join(rows, on=ID, how="semi")
+
+    def update(self, table: StateTable, gone: pl.DataFrame, fresh: pl.DataFrame, low: int) -> None:
+        """Removes and puts rows, and lets go of those that are older than `low`, all but a few."""
+        table.remove(self._bucketed(gone))
+        table.put(self._bucketed(fresh.filter(pl.col(TIME) >= low)))
+        table.release(low // self._width)
+
+    def _bucketed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.with_columns((pl.col(TIME) // self._width).alias(_BUCKET))
+
+
+def near(kept: Kept, table: StateTable, rows: pl.DataFrame, keys: Sequence[str], lo: int, hi: int) -> pl.DataFrame:
+    """The table's rows, each once, that are equal in key to the `keys` of some of `rows` and in reach of its time.
 
     Rows a little out of reach can be among them. A key is only read at times around those of its own rows, so that
     neither a straggler nor a key with a long history makes it read what nobody can match.
@@ -109,13 +154,13 @@ def near(
     found = []
     for part in slices(rows[TIME].to_numpy(), _SPANS * (hi - lo)):
         chosen = rows if part is None else rows.filter(part)
-        wanted = chosen.select(pl.col(key).alias(name) for key, name in zip(keys, on, strict=True)).drop_nulls()
+        wanted = chosen.select(pl.col(key).alias(name) for key, name in zip(keys, kept.on, strict=True)).drop_nulls()
         times = chosen[TIME].to_numpy()
         if len(wanted):
-            found.append(table.probe_range(wanted.unique(), int(times.min()) + lo, int(times.max()) + hi + 1))
+            found.append(kept.probe(table, wanted.unique(), int(times.min()) + lo, int(times.max()) + hi + 1))
     if len(found) > 1:
         return pl.concat(found).unique(ID)
-    return found[0] if found else table.scan(0, 0)
+    return found[0] if found else kept.columns.to_frame()
 
 
 def slices(time: Numbers, width: int) -> Iterator[npt.NDArray[np.bool_] | None]:
@@ -133,16 +178,16 @@ def slices(time: Numbers, width: int) -> Iterator[npt.NDArray[np.bool_] | None]:
 
 
 def replaced(
-    table: StateTable, on: Sequence[str], fresh: pl.DataFrame, gone: pl.DataFrame
+    kept: Kept, table: StateTable, fresh: pl.DataFrame, gone: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The stored rows that the retractions `gone` take back by id, and the rows that come.
 
-    All have the columns of the table. What comes and goes in one epoch has done nothing, and is in neither.
+    What comes and goes in one epoch has done nothing, and is in neither.
     """
     if gone.is_empty():
         return fresh.clear(), fresh
     columns = fresh.columns
-    found = table.probe(gone.select(*on, TIME).unique()).select(columns).join(gone, on=ID, how="semi")
+    found = kept.find(table, gone)
     unheard = gone.join(found, on=ID, how="anti")
     return (
         found.join(fresh, on=columns, how="anti", nulls_equal=True),

@@ -15,6 +15,7 @@ from riverrun.kernels.matching import (
     AFTER,
     BEFORE,
     ID,
+    Kept,
     Numbers,
     Timeline,
     ascending,
@@ -32,15 +33,14 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Side:
-    """One side: a partner's time minus the row's own is in [lo, hi]; rows are kept `kept` behind their time."""
+    """One side: a partner's time minus the row's own is in [lo, hi]; `kept` is its part of the state."""
 
     name: Literal["left", "right"]
     on: tuple[str, ...]
-    columns: pl.Schema
     outer: bool
     lo: int
     hi: int
-    kept: int
+    kept: Kept
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def sides_of(
     sides: Sequence[Side], held: Sequence[Sequence[pl.DataFrame]], changed: Sequence[pl.DataFrame]
 ) -> list[Rows]:
     """Both sides: rows of the state, each once, and rows that change."""
-    frames = [_assembled(*parts) for parts in zip(sides, held, changed, strict=True)]
+    frames = [_assembled(*parts) for parts in zip(held, changed, strict=True)]
     numbers = key_numbers(*(frame.select(side.on) for side, frame in zip(sides, frames, strict=True)))
     found = []
     for side, frame, number in zip(sides, frames, numbers, strict=True):
@@ -72,8 +72,8 @@ def sides_of(
     return found
 
 
-def _assembled(side: Side, held: Sequence[pl.DataFrame], changed: pl.DataFrame) -> pl.DataFrame:
-    staying = pl.concat(part.select(list(side.columns)) for part in held)
+def _assembled(held: Sequence[pl.DataFrame], changed: pl.DataFrame) -> pl.DataFrame:
+    staying = pl.concat(held)
     gone = changed.filter(BEFORE)
     if len(gone):
         staying = staying.join(gone, on=ID, how="anti")
