@@ -315,3 +315,15 @@ def count_reads(table: Any, name: str, read: Counter[str]) -> None:
 def test_a_right_join_is_refused() -> None:
     with pytest.raises(Invalid, match="inner, left or full"):
         CASES["many to one"].kernel("right")
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("name", CASES)
+def test_an_epoch_without_rows_has_the_same_columns(name: str, how: str) -> None:
+    case = CASES[name]
+    left, right = table_of(case, "left"), table_of(case, "right")
+    play = Play(case.kernel(how))
+    key = tuple({INT: 1, TEXT: "p", REAL: 0.0}[left.schema[part]] for part in left.key)
+    rest = [{INT: 1, TEXT: "p", REAL: 0.0}[kind] for part, kind in left.schema.items() if part not in left.key]
+    some = play.step(left=left.apply([(key, (*rest, 0))]), right=right.apply([]))
+    assert some.schema == play.step(left=left.apply([]), right=right.apply([])).schema

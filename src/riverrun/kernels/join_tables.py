@@ -80,15 +80,17 @@ class _Side:
 
     def partners(self, state: State, old: _Version, new: _Version, wanted: pl.DataFrame) -> _Partners:
         """The rows that stay, at the join keys `wanted`. Comes before `store`."""
-        touched = pl.concat([old.moved.select(self.key), new.moved.select(self.key)])
-        stayed = state[self.name].probe(wanted).join(touched, on=list(self.key), how="anti", nulls_equal=True)
+        stayed = old.moved.clear()
+        if not wanted.is_empty():
+            touched = pl.concat([old.moved.select(self.key), new.moved.select(self.key)])
+            stayed = state[self.name].probe(wanted).join(touched, on=list(self.key), how="anti", nulls_equal=True)
         return _Partners(stayed, self._others(state, old.moved, new.moved))
 
     def _others(self, state: State, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
         """The touched join keys where rows stay; how many rows a join key has is written down for the next epoch."""
-        if not self.counted:
-            return old.select(self.on).clear()
         on = list(self.on)
+        if not self.counted or (old.is_empty() and new.is_empty()):
+            return old.select(on).clear()
         touched = (
             pl.concat(
                 [
@@ -149,6 +151,9 @@ class JoinTables:
         return {**self._left.tables, **self._right.tables}
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+        counts = {name: Counts(read=len(rows), accepted=len(rows)) for name, rows in inputs.items()}
+        if all(rows.is_empty() for rows in inputs.values()):
+            return Step(weighted(pl.DataFrame(schema={**self.sides.schema, TIME: pl.Int64()}), 1), counts)
         left, right = self._left, self._right
         left_versions, right_versions = left.moved(inputs[LEFT]), right.moved(inputs[RIGHT])
         left_partners = left.partners(state, *left_versions, self._keys(right_versions, RIGHT, left.on))
@@ -159,7 +164,6 @@ class JoinTables:
             self._joined(*moved, left_partners, right_partners)
             for moved in zip(left_versions, right_versions, strict=True)
         )
-        counts = {name: Counts(read=len(rows), accepted=len(rows)) for name, rows in inputs.items()}
         return Step(self._changes(gone, came), counts)
 
     def _keys(self, versions: tuple[_Version, _Version], side: str, names: tuple[str, ...]) -> pl.DataFrame:
@@ -176,10 +180,7 @@ class JoinTables:
         ours, theirs = self._left.on, tuple(_OTHER + name for name in self._right.on)
         moved, stayed = _renamed(right.moved), _renamed(held_right.stayed)
         all_right = pl.concat([stayed, moved])
-        parts = [
-            left.moved.join(all_right, how="inner", left_on=ours, right_on=theirs, coalesce=False),
-            held_left.stayed.join(moved, how="inner", left_on=ours, right_on=theirs, coalesce=False),
-        ]
+        parts = [_pairs(left.moved, ours, all_right, theirs), _pairs(held_left.stayed, ours, moved, theirs)]
         if self.how in ("left", "full"):
             alone = _without(_without(held_left.stayed, ours, moved, theirs), ours, held_right.others, self._right.on)
             parts += [left.apart, _without(left.moved, ours, all_right, theirs), alone]
@@ -187,12 +188,18 @@ class JoinTables:
             all_left = pl.concat([held_left.stayed, left.moved])
             alone = _without(_without(stayed, theirs, left.moved, ours), theirs, held_left.others, ours)
             parts += [_renamed(right.apart), _without(moved, theirs, all_left, ours), alone]
-        return pl.concat(parts, how="diagonal")
+        return pl.concat([self._none, *(part for part in parts if not part.is_empty())], how="diagonal")
+
+    @cached_property
+    def _none(self) -> pl.DataFrame:
+        """No rows of both sides in one frame."""
+        left, right = ({**side.schema, TIME: pl.Int64()} for side in (self._left, self._right))
+        return pl.DataFrame(schema={**left, **{_OTHER + name: kind for name, kind in right.items()}})
 
     def _changes(self, gone: pl.DataFrame, came: pl.DataFrame) -> pl.DataFrame:
         """Result rows as they leave, those that are the same before and after left out."""
         key = [*self._left.key, *(_OTHER + name for name in self._right.key)]
-        issued = [*self._issued()]
+        issued = self._issued()
         rows = [
             weighted(part.sort(key, maintain_order=True).select(issued), weight)
             for part, weight in ((gone, -1), (came, 1))
@@ -215,6 +222,15 @@ def _renamed(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.rename(lambda name: _OTHER + name)
 
 
+def _pairs(left: pl.DataFrame, on: tuple[str, ...], right: pl.DataFrame, equal: tuple[str, ...]) -> pl.DataFrame:
+    """The rows of both sides that are equal, side by side."""
+    if left.is_empty() or right.is_empty():
+        return left.clear()
+    return left.join(right, how="inner", left_on=on, right_on=equal, coalesce=False)
+
+
 def _without(rows: pl.DataFrame, on: tuple[str, ...], others: pl.DataFrame, equal: tuple[str, ...]) -> pl.DataFrame:
     """The rows that none of `others` equals."""
+    if rows.is_empty() or others.is_empty():
+        return rows
     return rows.join(others, how="anti", left_on=on, right_on=equal)

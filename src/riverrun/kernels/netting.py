@@ -47,6 +47,8 @@ def versions(changes: pl.DataFrame, key: Sequence[str], columns: Sequence[str]) 
     Rows that agree in `columns` before and after are in neither. Should a key still have several new rows, the last
     one counts.
     """
+    if changes.is_empty():
+        return changes, changes
     changes = net(changes, columns)
     gone = changes[WEIGHT] < 0
     old, new = changes.filter(gone), changes.filter(~gone)

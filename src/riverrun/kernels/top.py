@@ -82,6 +82,8 @@ class Top:
         if not self.retracts:
             refuse_retractions(arrived, "top")
         counts = {"in": Counts(read=len(arrived), accepted=len(arrived))}
+        if arrived.is_empty():
+            return Step(self._issued(pl.DataFrame(schema=self._columns), np.empty(0, np.int64), 1), counts)
         columns = [pl.col(name).cast(kind) for name, kind in self._columns.items()]
         old, new = (keyed(rows.select(columns), self.per) for rows in versions(arrived, self._id, [*self._columns]))
         per = list(keys(self.per))
@@ -175,16 +177,17 @@ class Top:
 
     def _changes(self, ranking: Ranking, before: Numbers, after: Numbers) -> pl.DataFrame:
         same = (before == after) if self.rank else (before > 0) == (after > 0)
-        rows = ranking.rows.select(*self.outputs, TIME, *(_ORIGIN if self.stream else ()))
-        parts = []
-        for numbers, weight in ((before, -1), (after, 1)):
-            chosen = (numbers > 0) & ~same
-            part = rows.filter(chosen)
-            if self.rank:
-                part = part.with_columns(pl.Series(self.rank, numbers[chosen], dtype=pl.Int32))
-            parts.append(weighted(part, weight))
-        changes = pl.concat(parts)
-        values = [name for name in changes.columns if name != WEIGHT]
-        return net(changes, values).select(
-            *self.outputs, *([self.rank] if self.rank else []), TIME, WEIGHT, *(_ORIGIN if self.stream else ())
+        gone, came = (before > 0) & ~same, (after > 0) & ~same
+        changes = pl.concat(
+            [
+                self._issued(ranking.rows.filter(gone), before[gone], -1),
+                self._issued(ranking.rows.filter(came), after[came], 1),
+            ]
         )
+        return net(changes, [name for name in changes.columns if name != WEIGHT])
+
+    def _issued(self, rows: pl.DataFrame, numbers: Numbers, weight: int) -> pl.DataFrame:
+        """Rows as they leave."""
+        rank = [pl.Series(self.rank, numbers, dtype=pl.Int32)] if self.rank else []
+        origin = _ORIGIN if self.stream else ()
+        return weighted(rows.select(*self.outputs, *rank, TIME, *origin), weight)
