@@ -48,7 +48,7 @@ def told(changes: pl.DataFrame) -> list[tuple[str, str | None, str | None, int]]
     return sorted(rows, key=repr)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(epochs)
 def test_tells_what_differs_before_and_after_every_epoch(script: list[tuple[Ops, bool]]) -> None:
     table = Table(SCHEMA, KEY)
@@ -87,3 +87,16 @@ def test_hidden_parts_of_the_key_are_not_shown() -> None:
     assert changes["_after"].to_list() == [{"n": 7}, {"n": 7}]
     assert changes["_before"].to_list() == [None, None]
     assert changes.schema["_before"] == pl.Struct({"n": pl.Int64()})
+
+
+def test_a_table_of_one_row() -> None:
+    schema: dict[str, pl.DataType] = {"n": pl.Int64()}
+    table, play = Table(schema, []), Play(Changes((), schema))
+    told_ = [
+        play.step(one=table.apply([((), row)])).select("_op", "_before", "_after") for row in ((1, 0), (2, 0), None)
+    ]
+    assert pl.concat(told_).rows() == [
+        ("insert", None, {"n": 1}),
+        ("update", {"n": 1}, {"n": 2}),
+        ("delete", {"n": 2}, None),
+    ]

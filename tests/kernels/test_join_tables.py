@@ -268,13 +268,13 @@ def test_a_key_column_named_twice_is_refused() -> None:
         JoinTables(sides, "inner", ("a",), ("b",))
 
 
-def test_a_row_that_changes_a_hundred_thousand_times_in_an_epoch_is_one_change(tmp_path: Path) -> None:
+def test_a_row_that_changes_thirty_thousand_times_in_an_epoch_is_one_change(tmp_path: Path) -> None:
     case = CASES["many to many"]
     left, right = table_of(case, "left"), table_of(case, "right")
     play = Play(case.kernel("left"), str(tmp_path))
     play.step(left=left.apply([((1,), ("p", 0.0, 0))]), right=right.apply([((1,), ("p", 0.0, 0))]))
     for _ in range(3):
-        updates: Ops = [((1,), ("pq"[number % 2], float(number), number)) for number in range(1, 100_001)]
+        updates: Ops = [((1,), ("pq"[number % 2], float(number), number)) for number in range(1, 30_001)]
         changes = play.step(left=left.apply(updates), right=right.apply([]))
         assert play.sum == answer(case.sql("left"), l=left.frame, r=right.frame)
         assert len(changes) == 2 or changes.is_empty()
@@ -327,3 +327,21 @@ def test_an_epoch_without_rows_has_the_same_columns(name: str, how: str) -> None
     rest = [{INT: 1, TEXT: "p", REAL: 0.0}[kind] for part, kind in left.schema.items() if part not in left.key]
     some = play.step(left=left.apply([(key, (*rest, 0))]), right=right.apply([]))
     assert some.schema == play.step(left=left.apply([]), right=right.apply([])).schema
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(*(st.sampled_from([None, "p", "q", "unchanged"]) for _ in range(2))), max_size=8),
+    st.sampled_from(HOWS),
+)
+def test_tables_of_one_row(script: list[tuple[str | None, ...]], how: str) -> None:
+    sides = CASES["one to one, renamed"].sides
+    case = Case(sides, (), ())
+    left, right = Table(sides.left, ()), Table(sides.right, ())
+    play = Play(case.kernel(how))
+    for number, keys in enumerate(script):
+        ops_: list[Ops] = [
+            [] if key == "unchanged" else [((), None if key is None else (key, float(number), number))] for key in keys
+        ]
+        play.step(left=left.apply(ops_[0]), right=right.apply(ops_[1]))
+        assert play.sum == answer(case.sql(how), l=left.frame, r=right.frame)

@@ -108,7 +108,7 @@ def of_stream(rows: list[tuple[Row, int, int, int]]) -> pl.DataFrame:
     return pl.DataFrame(built_, schema={**SCHEMA, **HIDDEN_KINDS}, orient="row").sort("_partition", "_offset")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tops, streamed, st.booleans(), st.booleans())
 def test_rows_of_a_stream(drawn: dict[str, Any], script: list[Any], retracts: bool, on_files: bool) -> None:
     top = built(drawn, stream=True, retracts=retracts, key=())
@@ -187,9 +187,20 @@ def test_a_retraction_is_refused_where_none_was_announced() -> None:
         play.step(one=of_stream([(("x", 0, 1.0, 0, 0), -1, 0, 0)]))
 
 
-def test_no_rows_are_refused() -> None:
+def test_no_rows_and_no_order_are_refused() -> None:
     with pytest.raises(Invalid, match="1 row or more"):
         top_of(0)
+    with pytest.raises(Invalid, match="order"):
+        built({"n": 1, "order": (), "per": ()})
+
+
+def test_a_table_of_one_row() -> None:
+    table, play = Table(SCHEMA, []), Play(top_of(2, key=()))
+    for number in (1.0, 2.0, 1.0):
+        play.step(one=table.apply([((), (0, "x", 0, number, 0, 0))]))
+        assert play.sum == answer(sql(top_of(2)), t=table.frame)
+    play.step(one=table.apply([((), None)]))
+    assert not play.sum
 
 
 def test_an_epoch_without_rows_has_the_same_columns() -> None:

@@ -14,6 +14,7 @@ import polars as pl
 
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
 from riverrun.kernels.netting import net, versions
+from riverrun.kernels.windows import keyed, keys
 from riverrun.state.hashing import hash_columns
 from riverrun.state.table import State, TableSpec
 
@@ -23,10 +24,11 @@ _EARLIER, _LATER = "_time_before", "_time_after"
 
 @dataclass(frozen=True)
 class Changes:
-    """Change rows of a table named by `key`; `columns`, or else all of `schema`, are what `_before` and `_after` show.
+    """Change rows of a table with `key`; without one it has one row at most.
 
-    A change has the time of the row after it, or of the row that was deleted. Its id is made of hashes of the key and
-    of the epoch, so that changes of one key are in the order they happened in.
+    `columns`, or else all of `schema`, are what `_before` and `_after` show. A change has the time of the row after it,
+    or of the row that was deleted. Its id is made of the epoch and of hashes of the key, so that the changes of a key
+    are in the order they happened in.
     """
 
     key: tuple[str, ...]
@@ -39,12 +41,14 @@ class Changes:
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
         arrived = inputs["in"]
-        # first what happened and was undone, then rows that only have another time
-        old, new = versions(net(arrived, [*self.schema, TIME]), self.key, [*self.schema])
+        # first what happened and was lasting, then rows that only have another time
+        lasting = keyed(net(arrived, [*self.schema, TIME]), self.key)
+        key = list(keys(self.key))
+        old, new = versions(lasting, key, [*self.schema])
         shown = pl.struct(pl.col(name).cast(self.schema[name]) for name in self.columns or self.schema)
-        before = old.select(*self.key, shown.alias(BEFORE), pl.col(TIME).alias(_EARLIER))
-        after = new.select(*self.key, shown.alias(AFTER), pl.col(TIME).alias(_LATER))
-        changed = before.join(after, on=list(self.key), how="full", coalesce=True, nulls_equal=True).sort(self.key)
+        before = old.select(*key, shown.alias(BEFORE), pl.col(TIME).alias(_EARLIER))
+        after = new.select(*key, shown.alias(AFTER), pl.col(TIME).alias(_LATER))
+        changed = before.join(after, on=key, how="full", coalesce=True, nulls_equal=True).sort(key)
         existed, exists = pl.col(_EARLIER).is_not_null(), pl.col(_LATER).is_not_null()
         op = pl.when(existed & exists).then(pl.lit("update")).when(exists).then(pl.lit("insert"))
         changes = changed.select(
@@ -53,7 +57,7 @@ class Changes:
             pl.when(exists).then(AFTER),
             pl.coalesce(_LATER, _EARLIER).alias(TIME),
             pl.lit(1, pl.Int8).alias(WEIGHT),
-            *_ids(changed.select(self.key), clock.epoch),
+            *_ids(changed.select(key), clock.epoch),
         )
         return Step(changes, {"in": Counts(read=len(arrived), accepted=len(arrived))})
 

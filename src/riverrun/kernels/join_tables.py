@@ -117,9 +117,9 @@ class _Side:
 class JoinTables:
     """Joins changes of "left" and "right", tables whose rows are named by `left_key` and `right_key`.
 
-    Both inputs carry whole rows: an update is the old row with weight -1 and the new one with weight 1. The result has
-    the columns of `sides.outputs` and `_time`, the left row's or, of a right row without partner, its own. Outputs
-    should have what both keys need to tell rows apart.
+    A table without a key has one row at most. Both inputs carry whole rows: an update is the old row with weight -1 and
+    the new one with weight 1. The result has the columns of `sides.outputs` and `_time`, the left row's or, of a right
+    row without partner, its own. Outputs should have what both keys need to tell rows apart.
     """
 
     sides: Sides
@@ -138,13 +138,13 @@ class JoinTables:
     def _left(self) -> _Side:
         sides = self.sides
         counted = self.how == "full" and not set(self.left_key) <= set(sides.left_on)
-        return _Side(LEFT, sides.left, sides.left_on, self.left_key, counted)
+        return _Side(LEFT, sides.left, sides.left_on, self.left_key or sides.left_on, counted)
 
     @cached_property
     def _right(self) -> _Side:
         sides = self.sides
         counted = self.how != "inner" and not set(self.right_key) <= set(sides.right_on)
-        return _Side(RIGHT, sides.right, sides.right_on, self.right_key, counted)
+        return _Side(RIGHT, sides.right, sides.right_on, self.right_key or sides.right_on, counted)
 
     @property
     def tables(self) -> Mapping[str, TableSpec]:

@@ -40,10 +40,11 @@ _HELD, _INSIDE, _BACK = "_held", "_inside", "_back"
 class Top:
     """First `n` rows per group `per`. `schema` has all columns of the input, those of `order` included.
 
-    The input is a table with `key`, or (`stream`) rows named by `_partition` and `_offset`; without `retracts` it takes
-    nothing back. Results have the columns `outputs`, `_time` and, of a stream, the id of the row. `rank` names one more
-    column: the place in the group, 1 for the first. With `ties` rows equal to the n-th are shown too, and equal rows
-    have the rank of the first of them. `spare` is the least a head has beyond the rows shown when it is filled.
+    The input is a table with `key` (without one it has one row at most), or (`stream`) rows named by `_partition` and
+    `_offset`; without `retracts` it takes nothing back. Results have the columns `outputs`, `_time` and, of a stream,
+    the id of the row. `rank` names one more column: the place in the group, 1 for the first. With `ties` rows equal to
+    the n-th are shown too, and equal rows have the rank of the first of them. `spare` is the least a head has beyond
+    the rows shown when it is filled.
     """
 
     n: int
@@ -61,10 +62,12 @@ class Top:
     def __post_init__(self) -> None:
         if self.n < 1:
             raise Invalid(f"top shows 1 row or more, not {self.n}")
+        if not self.order:
+            raise Invalid("top has nothing to order by")
 
     @property
     def _id(self) -> tuple[str, ...]:
-        return tuple(_ORIGIN) if self.stream else self.key
+        return tuple(_ORIGIN) if self.stream else self.key or (self.order[0].column,)
 
     @property
     def _columns(self) -> dict[str, pl.DataType]:
