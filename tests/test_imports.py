@@ -33,10 +33,7 @@ ONLY_IN = {
     "pyspark": {"spark"},
     "typer": {"cli"},
     "rich": {"cli"},
-    "fastapi": {"serve"},
-    "starlette": {"serve"},
-    "uvicorn": {"serve"},
-    "prometheus_client": {"serve"},
+    **{package: {"serve"} for package in ("fastapi", "starlette", "uvicorn", "prometheus_client")},
 }
 
 

@@ -114,6 +114,8 @@ def serve_in_background(
 
 def bind(host: str, port: int, tokens: Tokens) -> socket.socket:
     """The socket to listen on. Beyond this machine only with tokens."""
+    if not 0 <= port < 1 << 16:
+        raise Invalid(f"not a port: {port}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError, OverflowError):

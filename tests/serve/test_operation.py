@@ -1,0 +1,152 @@
+"""Metrics, flows, health: what operators and Prometheus see."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from riverrun.errors import Transient
+from riverrun.river import River
+from riverrun.serve.server import Background
+from serve.conftest import Flow, order
+
+LEDGER = [
+    {"node": "orders", "input": "topic", "read": 30, "accepted": 30, "late_dropped": 0, "late_aside": 0},
+    {"node": "window-1", "input": "in", "read": 30, "accepted": 27, "late_dropped": 3, "late_aside": 0},
+]
+
+
+class Run:
+    """What a run says of itself."""
+
+    name = "shop"
+    state = "running"
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "flow": "shop",
+            "epoch": 7,
+            "state": self.state,
+            "committed": "2026-01-01T00:00:00Z",
+            "lag": {"rows": 5, "seconds": 1.5, "topics": {"orders": 5}},
+            "sources": [{"source": "orders", "topic": "orders", "watermark": "2026-01-01T00:00:01Z", "behind": 2.5}],
+            "state_size": {"bytes": 100, "files": 1, "nodes": {}},
+            "rows_per_second": 12.5,
+        }
+
+    def ledger(self) -> list[dict[str, Any]]:
+        return LEDGER
+
+
+def samples(http: httpx.Client) -> dict[tuple[str, ...], float]:
+    """Value by name and labels, those in the order of their names."""
+    answer = http.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain")
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def test_metrics_of_a_river(http: httpx.Client, river: River, totals: Flow) -> None:
+    http.post("/topics/orders", json=[order("a"), order("b"), order("c")])
+    for _ in river.topic("orders").consumer("billing", timeout=0.1):
+        break
+    totals.commit(("a", 1, 1.0, 1), offset=1, ledger=LEDGER)
+    found = samples(http)
+    assert found["riverrun_topic_rows", "orders"] == 3
+    assert found["riverrun_topic_appended_rows_total", "orders"] == 3
+    assert found["riverrun_rows_total", "shop", "in", "late_dropped", "window-1"] == 3
+    assert found["riverrun_rows_total", "shop", "topic", "read", "orders"] == 30
+    assert found["riverrun_lag_rows", "consumer", "billing", "orders"] == 3
+    assert found["riverrun_lag_rows", "flow", "shop", "orders"] == 2
+    assert found["riverrun_lag_seconds", "consumer", "billing"] > 0
+    assert found["riverrun_epochs_total", "shop"] == 1
+    assert found["riverrun_view_rows", "totals"] == 1
+    assert found["riverrun_http_appended_rows_total", "orders"] == 3
+    assert found["riverrun_http_requests_total", "POST", "/topics/{topic}", "202"] == 1
+    assert found["riverrun_http_append_seconds_count",] == 1
+    assert found["riverrun_http_held_bytes",] == found["riverrun_scrape_errors",] == 0
+
+
+def test_metrics_of_a_run(serve: Callable[..., Background]) -> None:
+    with httpx.Client(base_url=serve(Run()).url) as http:
+        found = samples(http)
+    assert found["riverrun_flow_running", "shop"] == 1
+    assert found["riverrun_watermark_seconds", "shop", "orders"] == 1767225601
+    assert found["riverrun_watermark_behind_seconds", "shop", "orders"] == 2.5
+    assert found["riverrun_lag_seconds", "flow", "shop"] == 1.5
+    assert found["riverrun_state_bytes", "shop"] == 100
+    assert found["riverrun_flow_rows_per_second", "shop"] == 12.5
+
+
+def test_a_part_that_cannot_be_read_does_not_take_the_rest_with_it(
+    http: httpx.Client, totals: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise Transient("the store is away")
+
+    monkeypatch.setattr(type(totals.river.store), "views", away)
+    found = samples(http)
+    assert found["riverrun_scrape_errors",] == 1
+    assert found["riverrun_topic_rows", "orders"] == 0
+    assert http.get("/readyz").status_code == http.get("/views").status_code == 503
+
+
+def test_flows_of_other_processes(http: httpx.Client, totals: Flow) -> None:
+    http.post("/topics/orders", json=[order("a"), order("b")])
+    totals.commit(("a", 1, 1.0, 1), offset=1, ledger=LEDGER)
+    [flow] = http.get("/flows").json()
+    assert (flow["flow"], flow["here"], flow["state"], flow["epoch"]) == ("shop", False, None, 1)
+    assert flow["positions"] == "orders@0:1"
+    assert flow["ledger"] == LEDGER
+    assert str(os.getpid()) in flow["run"]
+
+
+def test_flows_of_this_process(serve: Callable[..., Background], totals: Flow) -> None:
+    totals.commit(("a", 1, 1.0, 1))
+    Flow(totals.river, totals.spec.__class__("other", "audit", "n bigint", ()))
+    found = httpx.get(serve(Run()).url + "/flows").json()
+    assert [(flow["flow"], flow["here"], flow["epoch"]) for flow in found] == [("audit", False, 0), ("shop", True, 7)]
+    assert found[1]["ledger"] == LEDGER
+
+
+def test_a_run_that_cannot_answer_is_shown_as_such(serve: Callable[..., Background]) -> None:
+    class Away(Run):
+        def status(self) -> dict[str, Any]:
+            raise Transient("the store is away")
+
+    url = serve(Away()).url
+    [flow] = httpx.get(url + "/flows").json()
+    assert (flow["state"], flow["reason"]) == ("unknown", "the store is away")
+    assert httpx.get(url + "/metrics").status_code == 200
+
+
+def test_health(http: httpx.Client, serve: Callable[..., Background]) -> None:
+    assert http.get("/healthz").json() == http.get("/readyz").json() == {"status": "ok"}
+    failed = Run()
+    failed.state = "failed"
+    url = serve(failed).url
+    answer = httpx.get(url + "/readyz")
+    assert (answer.status_code, answer.json()["error"]) == (503, "flow shop has failed")
+    assert httpx.get(url + "/healthz").status_code == 200
+
+
+def test_topics_and_their_groups(http: httpx.Client, river: River) -> None:
+    http.post("/topics/orders", json=[order("a"), order("b")])
+    for _ in river.topic("orders").consumer("billing", timeout=0.1):
+        break
+    [one] = http.get("/topics").json()
+    assert (one["name"], one["offsets"], one["key"]) == ("orders", 2, ["user"])
+    described = http.get("/topics/orders").json()
+    [group] = described["groups"]
+    assert (group["group"], group["kind"], group["rows"]) == ("billing", "consumer", 2)
+    assert described["position"] == str(river.topic("orders").latest)
+    assert http.get("/topics/ordrs").json()["hint"] == "Did you mean 'orders'?"
