@@ -18,7 +18,7 @@ from riverrun.cli import figures
 from riverrun.cli.flow_file import FlowArgument, load_flow
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import note, print_json, print_line, safe
-from riverrun.cli.serve import DEFAULT_HOST, HostOption, serve_beside
+from riverrun.cli.serve import DEFAULT_HOST, HostOption, check_address, serve_beside
 from riverrun.durations import show
 from riverrun.errors import Invalid
 
@@ -59,11 +59,14 @@ def run(
     lines = _Lines(flow.name, quiet=json)
     lines.take_logging()
     with _signals(), open_river(river, create=True) as opened:
+        serving = not no_serve and (port is not None or not (once or drain))
+        if serving:
+            check_address(opened, host, port)
         running: Run | None = None
         try:
             running = opened.run(flow)
             with ExitStack() as stack:
-                if not no_serve and (port is not None or not (once or drain)):
+                if serving:
                     serve_beside(stack, opened, running, host, port, lines.say)
                 _follow(running, lines, once, drain)
         except _Stopped as stopped:

@@ -77,6 +77,22 @@ def serve_beside(
     say(f"served at {served.url}")
 
 
+def check_address(river: River, host: str, port: int | None) -> None:
+    """Refuse an address that cannot be listened on, before a flow is started for it."""
+    try:
+        from riverrun.serve.server import PortInUse, bind
+        from riverrun.serve.tokens import Tokens
+    except ImportError as error:
+        if port is not None:
+            raise _not_installed(error) from None
+        return
+    try:
+        bind(host, DEFAULT_PORT if port is None else port, Tokens.load(river.settings)).close()
+    except PortInUse:
+        if port is not None:
+            raise
+
+
 def _not_installed(error: ImportError) -> Unavailable:
     return Unavailable(f"a package that HTTP needs is not installed ({error.name})", hint=f"Install it: {_INSTALL}")
 

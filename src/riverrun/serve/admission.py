@@ -22,7 +22,7 @@ class Admission:
         self._parsing = parsing
         self.held = 0
         self._parsed = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def take(self, size: int) -> None:
         """So many bytes more; `Refused` when that is too much."""
@@ -36,21 +36,31 @@ class Admission:
 
     @asynccontextmanager
     async def turn(self, size: int) -> AsyncIterator[None]:
-        """Wait until a body of this size may be made into rows: in order, and one that is too large alone."""
-        while self._parsed and self._parsed + size > self._parsing:
+        """Wait until a body of this size may be made into rows: first come, first served; a large one goes alone."""
+        if self._waiting or not self._fits(size):
             future = asyncio.get_running_loop().create_future()
-            self._waiting.append(future)
+            self._waiting.append((size, future))
             try:
                 await future
-            finally:
-                if future in self._waiting:
-                    self._waiting.remove(future)
-        self._parsed += size
+            except asyncio.CancelledError:
+                if future.cancelled():
+                    self._waiting.remove((size, future))
+                else:
+                    self._end(size)  # it was given its turn just now
+                raise
+        else:
+            self._parsed += size
         try:
             yield
         finally:
-            self._parsed -= size
-            while self._waiting:
-                future = self._waiting.popleft()
-                if not future.done():
-                    future.set_result(None)
+            self._end(size)
+
+    def _fits(self, size: int) -> bool:
+        return not self._parsed or self._parsed + size <= self._parsing
+
+    def _end(self, size: int) -> None:
+        self._parsed -= size
+        while self._waiting and self._fits(self._waiting[0][0]):
+            following, future = self._waiting.popleft()
+            self._parsed += following
+            future.set_result(None)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pyarrow as pa
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -23,7 +24,7 @@ from riverrun.serve.metrics import metric_routes
 from riverrun.serve.problems import of_error, of_http, problem
 from riverrun.serve.tokens import Tokens
 from riverrun.serve.topics import topic_routes
-from riverrun.serve.views import view_routes
+from riverrun.serve.views import Summaries, view_routes
 
 Pages = Callable[[FastAPI, Backend, Flows], None]
 
@@ -47,11 +48,13 @@ def create_app(
     requests share (`app.state.backend` is the same).
     """
     backend = Backend(river, runs)
-    flows = Flows(backend)
+    flows, summaries = Flows(backend), Summaries(backend)
     settings = river.settings
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # pyarrow loads pandas, where there is one, with the first array; no request should wait for that.
+        await backend.read(pa.array, [None])
         yield
         await backend.feeds.close()
         backend.close()
@@ -68,9 +71,9 @@ def create_app(
     app.state.backend = backend
     for routes in (
         topic_routes(backend),
-        view_routes(backend),
+        view_routes(backend, summaries),
         flow_routes(flows),
-        metric_routes(backend, flows),
+        metric_routes(backend, flows, summaries),
         health_routes(backend, flows),
     ):
         app.include_router(routes)

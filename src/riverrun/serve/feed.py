@@ -8,6 +8,7 @@ back with the id of the last event it got.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
@@ -18,6 +19,8 @@ from typing import Any, Protocol
 from riverrun.errors import RiverrunError, Unavailable
 from riverrun.serve.problems import Refused
 from riverrun.serve.sse import HEARTBEAT, trouble
+
+log = logging.getLogger("riverrun.serve")
 
 _QUEUE = 1 << 20  # bytes that wait for one follower; a single larger event is taken, too
 _PATIENCE = 2.0  # seconds that a slow follower may hold up the others
@@ -155,8 +158,9 @@ class Feed:
         except RiverrunError as error:
             self._failure = error
         except Exception as error:
-            self._failure = Unavailable(f"the stream broke off ({type(error).__name__})", hint="Connect again")
-            raise
+            log.error("a stream broke off: %s: %s", type(error).__name__, error)
+            log.debug("", exc_info=True)
+            self._failure = Unavailable("the stream broke off; the server's log says why", hint="Connect again")
         finally:
             self._failure = self._failure or Unavailable("the server is being stopped", hint="Connect again")
             self._ended()

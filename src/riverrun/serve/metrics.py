@@ -21,10 +21,10 @@ _KINDS = ("read", "accepted", "late_dropped", "late_aside", "duplicates", "quara
 _TEXT = {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}
 
 
-def metric_routes(backend: Backend, flows: Flows) -> APIRouter:
+def metric_routes(backend: Backend, flows: Flows, views: Summaries) -> APIRouter:
     """The route `/metrics`."""
     routes = APIRouter(tags=["operation"])
-    backend.counts.registry.register(Collector(backend, flows))
+    backend.counts.registry.register(Collector(backend, flows, views))
 
     @routes.get("/metrics", response_class=Response, responses={**answers(), 200: _TEXT})
     async def metrics() -> Response:
@@ -39,10 +39,10 @@ def metric_routes(backend: Backend, flows: Flows) -> APIRouter:
 class Collector:
     """Reads the river when Prometheus asks. A part that cannot be read is left out and counted as an error."""
 
-    def __init__(self, backend: Backend, flows: Flows) -> None:
+    def __init__(self, backend: Backend, flows: Flows, views: Summaries) -> None:
         self._backend = backend
         self._flows = flows
-        self._views = Summaries()
+        self._views = views
 
     def describe(self) -> Iterator[Metric]:
         """Nothing is read when this is registered."""
@@ -85,7 +85,7 @@ class Collector:
         yield _gauge("riverrun_lag_seconds", "Age of the oldest of them.", ["kind", "reader"], seconds)
 
     def _of_views(self) -> Iterator[Metric]:
-        found = self._views.all(self._backend)
+        found = self._views.all()
         yield _gauge("riverrun_view_rows", "Rows of a view.", ["view"], _each(found, "name", "rows"))
 
     def _of_flows(self) -> Iterator[Metric]:

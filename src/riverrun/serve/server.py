@@ -19,7 +19,7 @@ from riverrun.serve.backend import Running
 from riverrun.serve.tokens import Tokens
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8400
-_PATIENCE = 3  # seconds for requests that are being answered when the server is stopped
+_PATIENCE = 2  # seconds for requests that are being answered when the server is stopped
 _BACKLOG = 512
 
 
@@ -98,7 +98,7 @@ class Background:
     def close(self) -> None:
         """Stop within seconds; before the river is closed."""
         self._server.stop()
-        self._thread.join(2 * _PATIENCE)
+        self._thread.join(_PATIENCE + 1)
 
 
 def serve_in_background(

@@ -45,11 +45,10 @@ _FILTERS = {
 }
 
 
-def view_routes(backend: Backend) -> APIRouter:
+def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
     """The routes below `/views`."""
     routes = APIRouter(tags=["views"])
     arrivals = Arrivals(backend)
-    summaries = Summaries()
 
     async def fresh(name: str, at_least: str | None, timeout: str) -> View:
         view = await backend.read(lambda: View(backend.store(), name))
@@ -62,7 +61,7 @@ def view_routes(backend: Backend) -> APIRouter:
     @routes.get("/views", response_model=list[ViewSummary], responses=answers())
     async def views() -> Response:
         """The views: their rows, key, flow, and how far they are."""
-        return answer(await backend.read(summaries.all, backend))
+        return answer(await backend.read(summaries.all))
 
     @routes.get(
         "/views/{view}",
@@ -168,15 +167,16 @@ def _changes(backend: Backend, name: str, since: str | None) -> tuple[Store, Cha
 class Summaries:
     """What there is to say about each view. Rows are counted again only when there was a commit."""
 
-    def __init__(self) -> None:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._lock = threading.Lock()
         self._counted: dict[str, tuple[int, int]] = {}
 
-    def all(self, backend: Backend) -> list[dict[str, Any]]:
+    def all(self) -> list[dict[str, Any]]:
         """Every view, by name."""
-        if not backend.has_views():
+        if not self._backend.has_views():
             return []
-        store = backend.store()
+        store = self._backend.store()
         return [self._summary(store, spec) for spec in store.views()]
 
     def _summary(self, store: Store, spec: ViewSpec) -> dict[str, Any]:
