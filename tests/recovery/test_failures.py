@@ -36,6 +36,13 @@ ZeroDivisionError: division by zero
 
 \tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:1)
 """
+LOST = """An error occurred while calling o199.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult: Job aborted due to stage failure: Task 1 in stage \
+12.0 failed 1 times, most recent failure: Lost task 1.0 in stage 12.0 (TID 30) (here executor driver): \
+org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator$$anonfun$1.applyOrElse(PythonRunner.scala:1)
+Caused by: java.io.EOFException
+"""
 
 
 def planner(error: str) -> Exception:
@@ -83,6 +90,8 @@ def test_what_may_be_tried_again():
         (PLANNER.format(error="FileNotFoundError: [Errno 2] no: 'x'"), "FileNotFoundError: [Errno 2] no: 'x'"),
         (CAST, CAST.split("] ")[1].split(" SQLSTATE", maxsplit=1)[0]),
         (WORKER, "ZeroDivisionError: division by zero"),
+        (LOST, "Python worker exited unexpectedly (crashed)"),
+        ("An error occurred while calling o1.start.\n: java.io.IOException: odd\n\tat java", "odd"),
         ("Python worker exited unexpectedly (crashed)", "Python worker exited unexpectedly (crashed)"),
         ("", "RuntimeError('')"),
     ],

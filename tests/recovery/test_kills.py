@@ -111,7 +111,7 @@ def test_workers_and_planner_killed_under_a_run(a_shop):
         "--drain", "--max-rows", 20, failpoints="host.stepped:8=kill,host.committed:17=kill,plan.logged:4=kill"
     )
     assert run.ends(600) == 0, run.errors
-    assert "trying again" in run.errors
+    assert "trying again in 0.5 s: Python worker exited unexpectedly" in run.errors
     a_shop.check(run)
 
 

@@ -12,6 +12,8 @@ from riverrun.errors import DiskFull, RiverrunError, Transient, Unavailable
 _OURS = re.compile(r"^\s*(?:\S+: )?riverrun\.errors\.([A-Z]\w+): (.+)$", re.MULTILINE)
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Iteration)\b.*$", re.MULTILINE)
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] (.+)")
+_LOST = re.compile(r"most recent failure: Lost task [^:]*: (?:[\w.$]+: )?(.+)")
+_CALL = re.compile(r"^An error occurred while calling \S+\s*(?:: (?:[\w.$]+: )?)?")
 _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 # What Spark wraps around the error that matters.
 _AROUND = {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR"}
@@ -62,6 +64,7 @@ def cause(error: BaseException) -> str:
     if raised:
         return str(raised[-1])[:_LONGEST]
     told = [message for condition, message in _CONDITION.findall(text) if condition not in _AROUND]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    line = told[-1] if told else lines[0] if lines else repr(error)
+    lost = _LOST.findall(text)
+    lines = [line.strip() for line in _CALL.sub("", text).splitlines() if line.strip()]
+    line = told[-1] if told else lost[-1] if lost else lines[0] if lines else repr(error)
     return _STATE.sub("", line)[:_LONGEST]
