@@ -71,6 +71,15 @@ def test_retracted_rows_leave_no_trace(drawn: list[tuple[Row, int]], update: boo
     assert Counter({row[:-2]: 1 for row in played.view}) == expected
 
 
+def test_many_rows_at_once() -> None:
+    """So many that they are counted in another way."""
+    users, times = 600, 100
+    rows = [(f"u{user}", 1, time * (2 if time < 60 else 10)) for time in range(times) for user in range(users)]
+    only_sums = Session(("user",), GAP, Aggregates((Agg("rows", "count"), Agg("total", "sum", "n")), SCHEMA), SCHEMA)
+    view = play(only_sums, [(frame(rows, SCHEMA), 0)], ["user", "rows", "total"]).view
+    assert Counter(row[1:3] for row in view) == {(60, 60): users, (1, 1): users * 40}
+
+
 def one(rows: list[Row], end: int) -> Epoch:
     return frame(rows, SCHEMA), end
 

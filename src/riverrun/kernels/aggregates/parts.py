@@ -17,7 +17,7 @@ from riverrun.errors import Invalid
 from riverrun.kernels.aggregates.exact import Floats, compensated, slices
 
 _CELL = "_cell"
-_FIRST = "_first"
+_APPEARED = "_appeared"
 _MANY = 50_000
 
 Grouping = tuple[list[pl.Series], list[pl.Expr]]
@@ -66,9 +66,9 @@ def _streamed(rows: pl.DataFrame, key: Sequence[str], exprs: list[pl.Expr], orde
     """The same by Polars' streaming engine, which needs half the time for many groups but keeps no order."""
     if not ordered:
         return rows.lazy().group_by(key).agg(exprs).collect(engine="streaming")
-    first = pl.col(_FIRST).min()
-    groups = rows.with_row_index(_FIRST).lazy().group_by(key).agg(*exprs, first).collect(engine="streaming")
-    return groups.sort(_FIRST)
+    first = pl.col(_APPEARED).min()
+    groups = rows.with_row_index(_APPEARED).lazy().group_by(key).agg(*exprs, first).collect(engine="streaming")
+    return groups.sort(_APPEARED)
 
 
 @dataclass(frozen=True)
