@@ -186,6 +186,17 @@ def test_rows_beside_a_tombstone_are_none(log: Log) -> None:
     assert [r["_deleted"] for r in topic.read().to_pylist()] == [True, False]
 
 
+def test_a_part_of_a_key_may_be_null(log: Log) -> None:
+    topic = log.topic("pairs", "a int, b int, n int", key=["a", "b"], compact=True)
+    topic.append([{"a": 1, "b": None, "n": 1}, {"a": None, "b": 1, "n": 2}, {"a": 1, "n": 3}, {"a": 2, "b": 2, "n": 4}])
+    topic.delete([None, 1])
+    topic.compact()
+    found = sorted(topic.read().to_pylist(), key=lambda r: (r["_key"], r["_offset"]))
+    assert [(r["_key"], r["n"]) for r in found if not r["_deleted"]] == [("[1,null]", 3), ("[2,2]", 4)]
+    with pytest.raises(Invalid, match="column 'a': a value is required"):
+        log.topic("strict", "a int not null, b int, n int", key=["a", "b"]).append({"b": 1})
+
+
 def test_a_tombstone_goes_where_its_key_is(log: Log) -> None:
     topic = log.topic(key="user", partitions=8)
     for n in range(20):
@@ -206,7 +217,7 @@ def test_delete_wants_the_key(log: Log) -> None:
     with pytest.raises(Invalid, match="column 'n'"):
         topic.delete(["ada", "one"])
     with pytest.raises(Invalid, match="column 'user': a value is required"):
-        topic.delete([None, 1])
+        log.topic("one", key="user").delete(None)
     assert topic.latest == topic.earliest
 
 
