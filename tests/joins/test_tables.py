@@ -1,0 +1,207 @@
+"""Joins of tables, through the public interface: after every epoch they equal SQL's over the tables as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import riverrun as rr
+from oracles.histories import CRASHES, Epoch, Kept, Tables, check_every_epoch, counted, crashing, histories
+from oracles.orders import examples
+from riverrun.testing import assert_same_batching, run_flow
+
+SMALL = st.integers(0, 3)
+KEYS = st.sampled_from(["x", "y", None])
+PEOPLE = Kept("id int, team string, age int", ("id",), {"id": SMALL, "team": KEYS, "age": st.integers(0, 2)})
+ROOMS = Kept("room int, team string, age bigint", ("room",), {"room": SMALL, "team": KEYS, "age": st.integers(0, 2)})
+PRICES = Kept(
+    "floor bigint, price int, note string",
+    ("floor",),
+    {"floor": st.integers(0, 2), "price": st.one_of(st.none(), SMALL), "note": KEYS},
+)
+TWO = {"people": PEOPLE, "rooms": ROOMS}
+THREE = {**TWO, "prices": PRICES}
+SHARDS = st.sampled_from([1, 2])
+
+
+def declared(flow: rr.Flow, name: str) -> Any:
+    return flow.table(name, THREE[name].schema, key=list(THREE[name].key))
+
+
+@given(histories(TWO), CRASHES, SHARDS)
+@examples(10)
+def test_inner_left_and_full_on_a_column_that_changes(
+    epochs: list[Epoch], crashes: dict[int, str], shards: int
+) -> None:
+    """Many to many; keys of the join change, and may be null."""
+    flow = rr.Flow("office")
+    people, rooms = declared(flow, "people"), declared(flow, "rooms")
+    sql = {}
+    for how in ("inner", "left", "full"):
+        flow.view(how, people.join(rooms, "team", how=how))
+        sql[how] = f"select team, id, p.age, room, r.age as age_right from people p {how} join rooms r using (team)"
+    check_every_epoch(flow, TWO, epochs, sql, crashes, shards=shards)
+
+
+@given(histories(TWO), SHARDS)
+@examples(6)
+def test_composite_and_renamed_keys_of_other_types(epochs: list[Epoch], shards: int) -> None:
+    flow = rr.Flow("office")
+    people, rooms = declared(flow, "people"), declared(flow, "rooms")
+    sql = {}
+    for how in ("inner", "left", "full"):
+        flow.view(
+            how,
+            people.join(rooms.select("room", "team as t", "age + 1 as years"), {"age": "years", "team": "t"}, how=how),
+        )
+        sql[how] = (
+            "select coalesce(p.age, r.age + 1) as age, coalesce(p.team, r.team) as team, id, room from people p "
+            f"{how} join rooms r on p.age = r.age + 1 and p.team = r.team"
+        )
+    check_every_epoch(flow, TWO, epochs, sql, shards=shards)
+
+
+@given(histories(TWO), SHARDS)
+@examples(6)
+def test_on_the_keys_of_both_with_conditions_above_and_below(epochs: list[Epoch], shards: int) -> None:
+    flow = rr.Flow("office")
+    people, rooms = declared(flow, "people").where("age > 0"), declared(flow, "rooms").where("team = 'x'")
+    both = people.join(rooms, {"id": "room"}, how="full", suffix="_there")
+    flow.view("both", both)
+    flow.view("same", both.where("team <=> team_there").select("id", "coalesce(age, age_there) as age"))
+    full = (
+        "(select coalesce(id, room) as id, p.team, p.age, r.team as team_there, r.age as age_there "
+        "from (from people where age > 0) p full join (from rooms where team = 'x') r on id = room)"
+    )
+    sql = {
+        "both": f"from {full}",
+        "same": f"select id, coalesce(age, age_there) as age from {full} where team is not distinct from team_there",
+    }
+    check_every_epoch(flow, TWO, epochs, sql, shards=shards)
+
+
+@given(
+    histories(THREE, size=6),
+    st.sampled_from(["inner", "left", "full"]),
+    st.sampled_from(["inner", "left", "full"]),
+    CRASHES,
+)
+@examples(8)
+def test_chains_of_three_with_aggregates_and_top_above(
+    epochs: list[Epoch], first: str, second: str, crashes: dict[int, str]
+) -> None:
+    flow = rr.Flow("office")
+    people, rooms, prices = (declared(flow, name) for name in THREE)
+    chain = people.join(rooms, "team", how=first).join(prices, {"room": "floor"}, how=second)
+    flow.view("chain", chain)
+    by_team = chain.group("team").agg(
+        rows=rr.count(), dearest=rr.max("price"), ages=rr.sum("age"), ids=rr.distinct("id")
+    )
+    flow.view("teams", by_team)
+    flow.view("sizes", by_team.group("rows").agg(teams=rr.count()))
+    flow.view("best", chain.top(2, "price desc, id, room", per="team"))
+    joined = (
+        "(select coalesce(room, floor) as room, team, id, age, age_right, price, note from "
+        f"(select team, id, p.age, room, r.age as age_right from people p {first} join rooms r using (team)) "
+        f"{second} join prices on room = floor)"
+    )
+    teams = (
+        "(select team, count(*) as rows, max(price) as dearest, sum(age) as ages, count(distinct id) as ids "
+        f"from {joined} group by team)"
+    )
+    sql = {
+        "chain": f"from {joined}",
+        "teams": f"from {teams}",
+        "sizes": f"select rows, count(*) as teams from {teams} group by rows",
+        "best": f"from {joined} qualify row_number() over (partition by team "
+        "order by price desc nulls last, id nulls first, room nulls first) <= 2",
+    }
+    check_every_epoch(flow, THREE, epochs, sql, crashes)
+
+
+@given(histories(TWO), SHARDS)
+@examples(6)
+def test_a_table_with_itself(epochs: list[Epoch], shards: int) -> None:
+    flow = rr.Flow("office")
+    people = declared(flow, "people")
+    flow.view("others", people.join(people, "team", how="left", suffix="_of_other").where("id != id_of_other"))
+    flow.view("ages", people.join(people.group("team").agg(oldest=rr.max("age")), "team", how="left"))
+    sql = {
+        "others": "select team, p.id, p.age, o.id as id_of_other, o.age as age_of_other from people p "
+        "left join people o using (team) where p.id != o.id",
+        "ages": "select team, id, age, oldest from people left join "
+        "(select team, max(age) as oldest from people group by team) using (team)",
+    }
+    check_every_epoch(flow, {"people": PEOPLE, "rooms": ROOMS}, [*filtered(epochs, "people")], sql, shards=shards)
+
+
+def filtered(epochs: list[Epoch], name: str) -> list[Epoch]:
+    return [{name: epoch[name]} for epoch in epochs if name in epoch] or [{name: [{"id": 1, "team": "x", "age": 1}]}]
+
+
+@given(histories(THREE), SHARDS)
+@examples(6)
+def test_unions_of_tables_joined(epochs: list[Epoch], shards: int) -> None:
+    """The same key may be in both parts of a union: rows stay apart."""
+    flow = rr.Flow("office")
+    people, rooms, prices = (declared(flow, name) for name in THREE)
+    all_ = people.union(rooms.select("room as id", "team", "cast(age as int) as age"))
+    flow.view("priced", all_.join(prices, {"age": "floor"}, how="left"))
+    flow.view("pairs", all_.join(all_.where("age > 0"), "team", suffix="_2"))
+    flow.view(
+        "full", prices.join(all_, {"floor": "id"}, how="full").group("note").agg(rows=rr.count(), ids=rr.sum("floor"))
+    )
+    union = "(select id, team, age from people union all select room, team, age from rooms)"
+    sql = {
+        "priced": f"select age, id, team, price, note from {union} left join prices on age = floor",
+        "pairs": "select team, a.id, a.age, b.id as id_2, b.age as age_2 "
+        f"from {union} a join {union} b using (team) where b.age > 0",
+        "full": "select note, count(*) as rows, sum(coalesce(floor, id)) as ids "
+        f"from prices full join {union} on floor = id group by note",
+    }
+    check_every_epoch(flow, THREE, epochs, sql, shards=shards)
+
+
+@given(histories(THREE), st.sampled_from(["inner", "left", "full"]), CRASHES)
+@examples(6)
+def test_a_join_written_to_a_topic_and_read_as_a_table(epochs: list[Epoch], how: str, crashes: dict[int, str]) -> None:
+    """A derived topic of one flow is a table of another, with tombstones for pairs that are no more."""
+    flow = rr.Flow("office")
+    pairs = declared(flow, "people").join(declared(flow, "rooms"), "team", how=how).where("age is not null or room > 0")
+    flow.view("pairs", pairs)
+    flow.topic("pairs-log", pairs, key=["id", "room"])
+    first = [{name: rows for name, rows in epoch.items() if name != "prices"} for epoch in epochs]
+    at = {number: place for number, place in crashes.items() if number < len(first) and first[number]}
+    written = run_flow(flow, crashing(first, at), partitions=2)
+
+    reader = rr.Flow("reader")
+    there = reader.table("pairs-log", "team string, id int, age int, room int, age_right bigint", key=["id", "room"])
+    reader.view("copy", there)
+    priced = there.join(declared(reader, "prices"), {"room": "floor"}, how="left")
+    reader.view("priced", priced.group("team").agg(rows=rr.count(), price=rr.sum("price")))
+    second = [{"prices": epoch["prices"]} for epoch in epochs if "prices" in epoch]
+    read = run_flow(reader, [*second[:1], {"pairs-log": written.topics["pairs-log"]}, *second[1:]], partitions=2)
+    assert counted(read.views["copy"]) == counted(written.views["pairs"])
+    tables = Tables(THREE)
+    for epoch in epochs:
+        tables.take(epoch)
+    wanted = (
+        "select team, count(*) as rows, sum(price) as price from (select team, id, p.age, room from people p "
+        f"{how} join rooms r using (team)) left join prices on room = floor where age is not null or room > 0 group by 1"
+    )
+    assert counted(read.views["priced"]) == tables.ask(wanted)
+
+
+@given(histories(TWO), st.integers(0, 99))
+@examples(5)
+def test_epochs_do_not_matter(epochs: list[Epoch], seed: int) -> None:
+    flow = rr.Flow("office")
+    people, rooms = declared(flow, "people"), declared(flow, "rooms")
+    both = people.join(rooms, "team", how="full")
+    flow.view("both", both)
+    flow.topic("both", both, key=["id", "room"])
+    flow.view("teams", both.group("team").agg(rows=rr.count(), mean=rr.avg("age")))
+    inputs = {name: [row for epoch in epochs for row in epoch.get(name, [])] for name in TWO}
+    assert_same_batching(flow, inputs, seed=seed, times=3)
