@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -105,6 +106,8 @@ def shown(row: Row) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, 9) + 0.0
+    if isinstance(value, Decimal) and value == int(value):
+        return int(value)  # so DuckDB gives a sum of whole numbers
     return value.timestamp() if isinstance(value, datetime) else value
 
 

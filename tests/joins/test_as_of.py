@@ -1,0 +1,179 @@
+"""Rows beside the version valid at their time, through the public interface: DuckDB's ASOF JOIN over all that came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+import riverrun as rr
+from oracles.histories import FAILPOINTS, counted
+from oracles.orders import at, examples
+from riverrun import ddl
+from riverrun.testing import Append, Crash, Process, run_flow
+from riverrun.testing.projection import database
+from riverrun.views.columns import rows_of
+
+SALES = "n int, region string, amount int, at timestamp"
+RATES = "region string, m int, rate int, since timestamp"
+REGIONS = st.sampled_from(["north", "south"])
+TIMES = st.integers(0, 40).map(at)
+SOLD = st.fixed_dictionaries({"region": st.one_of(REGIONS, st.none()), "amount": st.integers(1, 4), "at": TIMES}).map(
+    lambda row: ("sales", row)
+)
+RATED = st.fixed_dictionaries({"region": REGIONS, "rate": st.integers(0, 3), "since": TIMES}).map(
+    lambda row: ("rates", row)
+)
+ARRIVING = st.lists(st.one_of(SOLD, RATED), min_size=1, max_size=24)
+CUTS = st.sets(st.integers(0, 23), max_size=6)
+HOW = st.sampled_from(["inner", "left"])
+
+
+def numbered(arriving: list[Any]) -> list[Any]:
+    names = {"sales": "n", "rates": "m"}
+    return [(topic, {**row, names[topic]: number}) for number, (topic, row) in enumerate(arriving)]
+
+
+def invoicing(how: str, late: Any = None, lateness: str = "0 seconds") -> rr.Flow:
+    flow = rr.Flow("invoicing")
+    sales = flow.stream("sales", SALES, time="at", lateness=lateness)
+    rates = flow.table("rates", RATES, key="region", time="since", lateness=lateness)
+    priced = sales.as_of(rates.where("rate > 0"), "region", how=how, late=late)
+    flow.view("invoices", priced, key="n")
+    regions = priced.group("region").agg(rows=rr.count(), tax=rr.sum("amount * rate"), rates=rr.distinct("m"))
+    flow.view("regions", regions)
+    windows = priced.window(rr.tumbling("10 seconds"), by="rate").agg(rows=rr.count(), total=rr.sum("amount"))
+    flow.view("windows", windows)
+    flow.topic("invoices-log", priced, key="n")
+    return flow
+
+
+def asked(arriving: list[Any], how: str) -> dict[str, list[Any]]:
+    """The same of DuckDB, where of versions of one time the last counts, and a rate of 0 is none."""
+    opened = database().cursor()
+    for topic, schema in (("sales", SALES), ("rates", RATES)):
+        rows = [row for name, row in arriving if name == topic]
+        opened.register(topic, pa.Table.from_pylist(rows, schema=ddl.arrow_schema(ddl.parse(schema))))
+    joined = f"""
+        (select s.region, n, amount, s."at", nullif(m, if(rate = 0, m, null)) as m, nullif(rate, 0) as rate,
+                if(rate = 0, null, since) as since
+         from sales s asof left join
+              (from rates qualify row_number() over (partition by region, since order by m desc) = 1) r
+              on s.region = r.region and s."at" >= r.since
+         where {how == "left"} or rate > 0)
+    """
+    queries = {
+        "invoices": f"from {joined}",
+        "regions": "select region, count(*) as rows, sum(amount * rate) as tax, count(distinct m) as rates "
+        f"from {joined} group by region",
+        "windows": 'select rate, time_bucket(interval 10 seconds, "at") as window_start, '
+        f"window_start + interval 10 seconds as window_end, count(*) as rows, sum(amount) as total from {joined} group by all",
+    }
+    found = {name: rows_of(opened.sql(sql).to_arrow_table()) for name, sql in queries.items()}
+    opened.close()
+    return found
+
+
+def check(result: Any, wanted: dict[str, list[Any]]) -> None:
+    for name, rows in wanted.items():
+        plain = [{column: row[column] for column in row if column != "_version"} for row in result.views[name]]
+        found, right = counted(plain), counted(rows)
+        assert found == right, f"{name}: {found - right} instead of {right - found}"
+
+
+def cut(arriving: list[Any], cuts: set[int]) -> list[Any]:
+    script: list[Any] = []
+    for number, (topic, row) in enumerate(arriving):
+        script += [Append(topic, [row]), *([Process()] if number in cuts else [])]
+    return [*script, Process()]
+
+
+@given(ARRIVING, CUTS, CUTS, HOW, st.sampled_from(FAILPOINTS))
+@examples(10)
+def test_late_versions_and_late_rows_within_the_horizon(
+    arriving: list[Any], cuts: set[int], others: set[int], how: str, place: str
+) -> None:
+    """Both come in any order of their times; another cut into epochs, a crash and a replay give the same."""
+    flow, arriving = invoicing(how), numbered(arriving)
+    first = run_flow(flow, cut(arriving, cuts), partitions=2)
+    check(first, asked(arriving, how))
+    newest = {row["n"]: row for row in first.topics["invoices-log"]}
+    assert counted([row for row in newest.values() if "_deleted" not in row]) == counted(first.views["invoices"])
+    again = run_flow(flow, [Crash(at=place), *cut(arriving, others)], partitions=2, shards=1)
+    assert again.views == first.views
+
+
+@given(ARRIVING, CUTS, HOW)
+@examples(6)
+def test_with_drop_rows_wait_and_are_answered_once(arriving: list[Any], cuts: set[int], how: str) -> None:
+    flow, arriving = invoicing(how, rr.drop(), "1 hour"), numbered(arriving)
+    found = run_flow(flow, cut(arriving, cuts), partitions=2)
+    check(found, asked(arriving, how))
+    assert all(change.op == "insert" for epoch in found.changes["invoices"] for change in epoch)
+    waiting = run_flow(flow, cut(arriving, cuts), partitions=2, drain=False)
+    assert waiting.views["invoices"] == []
+
+
+def test_what_is_later_than_the_horizon_is_dropped_and_counted() -> None:
+    flow = rr.Flow("invoicing")
+    sales = flow.stream("sales", SALES, time="at")
+    rates = flow.table("rates", RATES, key="region", time="since")
+    flow.view("invoices", sales.as_of(rates, "region", late=rr.correct("10 seconds")).select("n", "rate"), key="n")
+    sale = {"n": 1, "region": "north", "amount": 1, "at": at(30)}
+    rate = {"region": "north", "m": 1, "rate": 1, "since": at(0)}
+    script = [
+        {"rates": [rate]},
+        {"sales": [sale]},
+        {"rates": [{**rate, "rate": 2, "since": at(29)}]},  # in time
+        {"rates": [{**rate, "rate": 3, "since": at(60)}], "sales": [{**sale, "n": 2, "at": at(60)}]},
+        {
+            "rates": [{**rate, "rate": 4, "since": at(55)}],
+            "sales": [{**sale, "n": 3, "at": at(57)}],
+        },  # late, but not too late
+        {"rates": [{**rate, "rate": 5, "since": at(30)}], "sales": [{**sale, "n": 4, "at": at(31)}]},  # too late
+    ]
+    found = run_flow(flow, script)
+    assert {row["n"]: row["rate"] for row in found.views["invoices"]} == {1: 2, 2: 3, 3: 4}
+    dropped = {entry["input"]: entry["late_dropped"] for entry in found.ledger if entry["node"].startswith("as_of")}
+    assert dropped == {"left": 1, "right": 1}
+
+
+def test_versions_have_ids_and_a_deletion_is_a_version() -> None:
+    flow = invoicing("left")
+    sale = {"n": 1, "region": "north", "amount": 1, "at": at(5)}
+    rate = {"region": "north", "m": 1, "rate": 1, "since": at(0)}
+    script = [
+        {"rates": [rate]},
+        {"sales": [sale, {**sale, "n": 2}]},
+        Append("rates", [{"region": "north", "_deleted": True}], after="20 seconds"),
+        {"sales": [{**sale, "n": 3, "at": at(10)}, {**sale, "n": 4, "at": at(40)}]},
+    ]
+    found = {row["n"]: row for row in run_flow(flow, script).views["invoices"]}
+    assert [found[n]["rate"] for n in (1, 2, 3, 4)] == [1, 1, 1, None]
+    assert found[1]["_version"] == found[2]["_version"] is not None
+    assert found[4]["_version"] is None
+
+
+def test_a_lookup_behind_it_takes_back_what_it_gave() -> None:
+    """A stream that corrects itself takes back the row with the city it was given, not with today's."""
+    flow = rr.Flow("corrected")
+    sales = flow.stream("sales", "n int, user string, item string, at timestamp", time="at", lateness="1 hour")
+    prices = flow.table("prices", "item string, price int, at timestamp", key="item", time="at")
+    cities = flow.table("profiles", "user string, city string", key="user")
+    priced = sales.as_of(prices.drop("at"), "item", how="left").drop("_version")
+    flow.view("seen", priced.join(cities, "user", how="left"))
+    flow.view(
+        "cities", priced.join(cities, "user", how="left").group("city").agg(paid=rr.sum("price"), rows=rr.count())
+    )
+    steps = [
+        {"profiles": [{"user": "ada", "city": "Oslo"}], "prices": [{"item": "tea", "price": 3, "at": at(0)}]},
+        {"sales": [{"n": 1, "user": "ada", "item": "tea", "at": at(20)}]},
+        {"profiles": [{"user": "ada", "city": "Rome"}]},
+        {"prices": [{"item": "tea", "price": 4, "at": at(10)}]},
+    ]
+    found = run_flow(flow, steps)
+    assert [row["price"] for row in found.views["seen"]] == [4]
+    assert sum(row["rows"] for row in found.views["cities"]) == 1
+    assert sum(row["paid"] for row in found.views["cities"]) == 4
