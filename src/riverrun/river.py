@@ -89,9 +89,9 @@ class River:
     def close(self) -> None:
         """Close every topic that was opened here; a second close does nothing."""
         if not self._closed:
-            self._closed = True
             for run in list(self._runs):
-                run.stop()
+                run.stop()  # while it can still read and write what is left to do
+            self._closed = True
             self._coordination.close()  # before topics, so that consumers and workers leave while they are there
             for topic in (*self._replaced, *self._topics.values()):
                 topic.close()

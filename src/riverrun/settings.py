@@ -38,6 +38,15 @@ def _text(about: str) -> Any:
     return field(default="", metadata={"help": about, "parse": str, "shown": ""})
 
 
+def _flag(default: bool, about: str) -> Any:
+    return field(default=default, metadata={"help": about, "parse": _yes, "shown": "true" if default else "false"})
+
+
+def _addresses(about: str) -> Any:
+    # Not in the repr, since passwords are part of addresses.
+    return field(default=(), repr=False, metadata={"help": about, "parse": address_list, "shown": "none"})
+
+
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
 
@@ -61,6 +70,25 @@ def _whole(value: str | int) -> int:
         raise Invalid(f"not a whole number: {value!r}") from None
 
 
+def _yes(value: str | bool) -> bool:
+    found = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(str(value).lower())
+    if found is None:
+        raise Invalid(f"neither true nor false: {value!r}")
+    return found
+
+
+def address_list(value: str | list[str]) -> tuple[str, ...]:
+    """Addresses: a list, or a text with commas or blanks between them. Errors do not show them.
+
+    >>> address_list("mailto://ada@example.com, json://host/a,b")
+    ('mailto://ada@example.com', 'json://host/a,b')
+    """
+    parts = re.split(r"[,\s]+(?=[a-zA-Z][a-zA-Z0-9+.-]*://)", value) if isinstance(value, str) else value
+    if not isinstance(parts, list) or not all(isinstance(part, str) and "://" in part for part in parts):
+        raise Invalid("not a list of addresses", hint='Write ["mailto://…", "jsons://…"], or one text with commas')
+    return tuple(part.strip().rstrip(",") for part in parts)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings in force; sizes in bytes, durations in microseconds."""
@@ -79,7 +107,14 @@ class Settings:
     epoch_rows: int = _number(500_000, "an epoch of a flow takes about this many rows of a backlog")
     epoch_bytes: int = _size("256 MiB", "and not more than about this; what an epoch needs in memory follows it")
     producer_expiry: int = _time("7 days", "sequences of producers without a fence are forgotten after this long")
-
+    alert_attempts: int = _number(10, "after so many an alert's rows become dead letters of the address")
+    alert_timeout: int = _time("10 seconds", "how long the receiver of an alert may take to answer")
+    alert_private_addresses: bool = _flag(
+        False, "whether alerts may go to webhooks on this machine, in private networks and at link-local addresses"
+    )
+    alert_to: tuple[str, ...] = _addresses("where operators are told that a run fails, is behind or drops late rows")
+    alert_lag: int = _time("5 minutes", "operators are told when a run is more than this behind; 0: never")
+    alert_late: int = _number(0, "operators are told when more late rows than this are dropped in a minute; 0: never")
     http_body_bytes: int = _size("16 MiB", "a larger HTTP body is refused; of a compressed one, both sizes count")
     http_memory: int = _size("64 MiB", "bodies that are being received and appended; more at once are refused with 429")
     http_clients: int = _number(1000, "streams of events (SSE) that are followed at the same time")

@@ -217,9 +217,9 @@ def test_alerts(flow: Flow, orders: Stream) -> None:
         (lambda f, o, u: f.topic("orders", o), "flow 'shop' would read topic 'orders' that it writes itself"),
         (lambda f, o, u: f.topic("written", o), "topic 'written' is written at "),
         (lambda f, o, u: f.stream("written", "a int"), "flow 'shop' would read topic 'written' that it writes itself"),
-        (lambda f, o, u: f.alert("a", o, to=[]), "alert 'a': to is one or more addresses, not []. Write "),
+        (lambda f, o, u: f.alert("a", o, to=[]), "alert 'a': to is one or more addresses. Write "),
         (lambda f, o, u: f.alert("a", o, to=None), "to is a name or a list of names, not None"),
-        (lambda f, o, u: f.alert("a", o, to="me"), "alert 'a': to is one or more addresses, not 'me'"),
+        (lambda f, o, u: f.alert("a", o, to="me"), "alert 'a': to is one or more addresses. Write "),
         (
             lambda f, o, u: f.alert("a", o, "mailto://x", "{usr} spent"),
             "alert 'a': there is no column 'usr' in '{usr} spent'. Did you mean 'user'?",

@@ -57,9 +57,7 @@ def alert(name: str, node: Node, to: str | Sequence[str], message: str | None, e
     names.named("alert", name)
     addresses = tuple(names.listed("to", to))
     if not addresses or not all(isinstance(one, str) and "://" in one for one in addresses):
-        raise Invalid(
-            f"alert {name!r}: to is one or more addresses, not {to!r}", hint='Write "mailto://…" or "json://…"'
-        )
+        raise Invalid(f"alert {name!r}: to is one or more addresses", hint='Write "mailto://…" or "json://…"')
     if message is not None:
         _check_message(f"alert {name!r}", message, node.schema)
     return Alert(name=name, node=node, place=caller(), to=addresses, message=message, every=span("every", every))

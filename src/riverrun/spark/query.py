@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 
+from riverrun.alerts.alerts import Alerts
 from riverrun.durations import Duration, seconds
 from riverrun.errors import (
     Closed,
@@ -72,6 +73,7 @@ class Run:
         self._river = river
         self._suffix = suffix
         self._home = f"{river.checkpoints}/{self.name}"
+        self._alerts = Alerts(river, flow, suffix)
         os.makedirs(f"{self._home}/state", exist_ok=True)
         self._store = river.store
         self._checkpoint = Checkpoint(self._home, self.name)
@@ -109,6 +111,7 @@ class Run:
         self._start_query()
         self._watcher = threading.Thread(target=self._watch, name=f"riverrun-{self.name}", daemon=True)
         self._watcher.start()
+        self._alerts.start(self)
 
     def __enter__(self) -> Run:
         return self
@@ -148,10 +151,12 @@ class Run:
 
         An epoch that takes longer than `patience` is given up, and done again by the next run.
         """
-        if self._ended.is_set():
-            return
+        if not self._ended.is_set():
+            self._stop_query(seconds(patience))
+        self._alerts.stop()
+
+    def _stop_query(self, limit: float | None) -> None:
         self._stopping.set()
-        limit = seconds(patience)
         # The epoch in progress is finished first, unless it waits for something that is away.
         if self._taking.acquire(timeout=-1 if limit is None else limit):
             self._taking.release()
@@ -173,6 +178,7 @@ class Run:
             "rows_per_second": self._progress.rate(),
             "times": self._progress.times(self._inputs, cores()),
             "nodes": self._progress.nodes(self._inputs),
+            "alerts": self._alerts.status(),
         }
 
     def _ask_spark(self) -> None:

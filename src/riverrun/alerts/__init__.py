@@ -1,0 +1,1 @@
+"""Alerts: messages about rows that a flow found, and about a run that is in trouble."""

@@ -1,0 +1,156 @@
+"""One alert while its flow runs: a topic, and a line to each address."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+from riverrun.alerts import notes
+from riverrun.alerts.address import Address, redacted
+from riverrun.alerts.dead import bury
+from riverrun.alerts.errors import Undelivered
+from riverrun.alerts.line import Line, common
+from riverrun.alerts.message import Message, compose
+from riverrun.alerts.stretch import Offsets, between, look
+from riverrun.durations import from_micros
+from riverrun.failpoints import failpoint
+from riverrun.log.topic import Topic
+
+log = logging.getLogger("riverrun.alerts")
+
+Deliver = Callable[[Address, Message], None]
+
+
+class Alert:
+    """Sends what is in the alert's topic. `reached` is how far it has been read."""
+
+    def __init__(
+        self, flow: str, name: str, to: tuple[Address, ...], message: str | None, every: int, attempts: int
+    ) -> None:
+        self.name = name
+        self.flow = flow
+        self.to = to
+        self.reached: Offsets = {}
+        self.committed: Offsets = {}
+        self._template = message
+        self._every = every
+        self._attempts = attempts
+        self._lines: dict[str, Line] = {}
+        self._rows = 0
+        self._last_error: str | None = None
+        self._last_sent: int | None = None
+
+    def open(self, topic: Topic, committed: Offsets, directory: str) -> None:
+        """Go on where every address was. May be called again; what was counted stays."""
+        self.topic = topic
+        self._path = f"{directory}/{topic.name}.json"
+        os.makedirs(directory, exist_ok=True)
+        self.committed, self.reached = dict(committed), dict(committed)
+        before = self._lines
+        known = notes.recall(self._path, _named(self.to), committed)
+        self._lines = {
+            name: Line(address, self._every, known[name])
+            for name, address in zip(_named(self.to), self.to, strict=True)
+        }
+        for name, line in before.items():
+            fresh = self._lines[name]
+            fresh.sent, fresh.failed, fresh.dead = line.sent, line.failed, line.dead
+
+    @property
+    def lines(self) -> list[Line]:
+        return list(self._lines.values())
+
+    def due(self, now: int, hurry: bool = False) -> int | None:
+        """When one of the lines has something to do; None: when rows come."""
+        moments = [line.due(self.reached, now, hurry) for line in self.lines]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def work(self, now: int, deliver: Deliver, hurry: bool = False) -> bool:
+        """One attempt for the line that waits longest, if one is due; whether all addresses have more than before."""
+        found = [(line.due(self.reached, now, hurry), name) for name, line in self._lines.items()]
+        ready = sorted((moment, name) for moment, name in found if moment is not None and moment <= now)
+        if not ready:
+            return False
+        name = ready[0][1]
+        line = self._lines[name]
+        if line.begin(self.reached, now):
+            notes.write(self._path, self._lines, self.committed)
+            failpoint("alerts.begun")
+        self._attempt(name, line, now, deliver)
+        return self.done != self.committed
+
+    @property
+    def done(self) -> Offsets:
+        """What all addresses have."""
+        return common(self.lines)
+
+    def commit(self) -> None:
+        """Note that the consumer group knows what is done."""
+        before, self.committed = self.committed, self.done
+        self._rows += between(before, self.committed)
+        notes.write(self._path, self._lines, self.committed)
+
+    def status(self) -> dict[str, Any]:
+        """Plain data, without anything secret."""
+        lines = self.lines
+        return {
+            "alert": self.name,
+            "sent": sum(line.sent for line in lines),
+            "rows": self._rows,
+            "waiting": max((between(line.note.done, self.reached) for line in lines), default=0),
+            "failed": sum(line.failed for line in lines),
+            "last_error": self._last_error,
+            "last_sent": None if self._last_sent is None else _text(self._last_sent),
+            "dead": sum(line.dead for line in lines),
+        }
+
+    def trouble(self, error: str) -> None:
+        """Something that people should know went wrong."""
+        self._last_error = redacted(error, self.to)
+
+    def _attempt(self, name: str, line: Line, now: int, deliver: Deliver) -> None:
+        stretch = line.note.trying
+        assert stretch is not None
+        found = look(self.topic, stretch)
+        if found.lost:
+            self.trouble(f"{name}: {found.lost} rows were removed by retention before they could be sent")
+            log.warning("alert %s of flow %s: %s", self.name, self.flow, self._last_error)
+        if found.count:
+            key = stretch.key(self.topic.name)
+            message = compose(self.flow, self.name, key, self._template, found.count, found.rows)
+            try:
+                deliver(line.address, message)
+            except Undelivered as error:
+                line.failure(now)
+                if not error.final and line.attempts < self._attempts:
+                    self._failed(name, error.message, "trying again later")
+                    return
+                self._failed(name, error.message, f"{found.count} rows go to {self.topic.name}.dead")
+                line.dead += bury(self.topic, stretch, name, line.address.scrub(error.message), line.attempts)
+                failpoint("alerts.dead")
+            else:
+                failpoint("alerts.sent")
+                line.sent += 1
+                self._last_sent = now
+        line.finish()
+        notes.write(self._path, self._lines, self.committed)
+        failpoint("alerts.noted")
+
+    def _failed(self, name: str, reason: str, then: str) -> None:
+        self.trouble(f"{name}: {reason}")
+        log.warning("alert %s of flow %s: %s; %s", self.name, self.flow, self._last_error, then)
+
+
+def _named(addresses: tuple[Address, ...]) -> list[str]:
+    """Names to tell addresses apart by, without what is secret in them."""
+    names: list[str] = []
+    for address in addresses:
+        same = sum(name.partition(" #")[0] == str(address) for name in names)
+        names.append(f"{address} #{same + 1}" if same else str(address))
+    return names
+
+
+def _text(micros: int) -> str:
+    return from_micros(micros).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,63 @@
+"""Rows of messages that an address never took: "<topic>.dead", with the reason. Each arrives once per address."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from riverrun import ddl
+from riverrun.alerts.stretch import Stretch, kept
+from riverrun.log.dead_letters import COLUMNS
+from riverrun.log.spec import TopicSpec
+from riverrun.log.topic import Topic
+from riverrun.position import Position
+
+_ROWS = 4096  # put aside at once
+
+
+def bury(topic: Topic, stretch: Stretch, name: str, reason: str, attempts: int) -> int:
+    """Put the rows of a stretch aside; how many. `name` is the address as people may see it. It may be repeated."""
+    dead = _opened(topic)
+    there = kept(topic, stretch)
+    count = 0
+    # Sequences follow the offsets, so that a repeat after a crash has no effect.
+    sequence = sum(stretch.start.values())
+    for partition, begin in sorted(stretch.start.items()):
+        for low in range(begin, stretch.end[partition], _ROWS):
+            high = min(low + _ROWS, stretch.end[partition])
+            sequence += high - low
+            first = max(low, there.start.get(partition, high))
+            if first < high:
+                batches = topic.batches({partition: first}, {partition: high})
+                letters = [_letters(dead, topic, batch, f"{name}: {reason}", attempts) for batch in batches]
+                if letters:
+                    dead.append(pa.concat_tables(letters), producer=f"alerts:{name}", sequence=sequence, fence=1)
+                count += sum(table.num_rows for table in letters)
+    return count
+
+
+def _letters(dead: Topic, topic: Topic, rows: pa.RecordBatch, reason: str, attempts: int) -> pa.Table:
+    """The rows as they were, with what became of them."""
+    places = zip(rows.column("_partition").to_pylist(), rows.column("_offset").to_pylist(), strict=True)
+    told = {
+        "dead_reason": [reason] * rows.num_rows,
+        "dead_attempts": [attempts] * rows.num_rows,
+        "dead_position": [str(Position({topic.name: {p: offset}})) for p, offset in places],
+        "dead_at": [datetime.now(UTC)] * rows.num_rows,
+    }
+    columns = [
+        pa.array(told[field.name], field.type) if field.name in told else rows.column(field.name)
+        for field in dead.schema
+        if field.name in told or field.name in rows.schema.names
+    ]
+    names = [field.name for field in dead.schema if field.name in told or field.name in rows.schema.names]
+    return pa.table(columns, names=names)
+
+
+def _opened(topic: Topic) -> Topic:
+    """Their topic: the columns of the source, and what became of the rows. Kept until somebody drops it."""
+    assert topic.opener is not None
+    assert isinstance(topic.spec.schema, str)
+    schema = ddl.render([*ddl.parse(topic.spec.schema), *COLUMNS])
+    return topic.opener(TopicSpec(f"{topic.name}.dead", schema, partitions=1, retention=None))

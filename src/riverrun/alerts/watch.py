@@ -1,0 +1,130 @@
+"""What operators are told about a run: that it is behind, drops late rows, fails; and that this is over.
+
+Each is a row of the topic "<flow>.alerts", so it is sent like any other alert, also when the process ends first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from riverrun.durations import show
+from riverrun.errors import Transient
+from riverrun.log.spec import TopicSpec
+from riverrun.river import River
+
+MESSAGE = "{text}"
+_SCHEMA = "kind string, state string, text string"
+_INTERVAL = 5_000_000
+_MINUTE = 60_000_000
+_HOLD = 15_000_000  # what passes sooner is not worth a message: a lock, a run that has just begun to catch up
+
+
+class Watched(Protocol):
+    """What is asked of a run."""
+
+    def status(self) -> dict[str, Any]: ...
+
+    def ledger(self) -> list[dict[str, Any]]: ...
+
+
+@dataclass
+class _Condition:
+    """Something that may be wrong. `judge` says what is, None when nothing is."""
+
+    kind: str
+    judge: Callable[[int, dict[str, Any]], str | None]
+    hold: int
+    over: str
+    since: int | None = None
+    told: bool = False
+
+    def look(self, now: int, status: dict[str, Any]) -> tuple[str, str] | None:
+        """(state, text) when people are to be told."""
+        wrong = self.judge(now, status)
+        if wrong is None:
+            self.since = None
+            if self.told:
+                self.told = False
+                return "over", self.over
+            return None
+        self.since = now if self.since is None else min(self.since, now)
+        if self.told or now - self.since < self.hold:
+            return None
+        self.told = True
+        return "begun", wrong
+
+
+class Watch:
+    """Looks at a run every few seconds. What was told is read from the topic, so a restart tells nothing twice."""
+
+    def __init__(self, river: River, flow: str) -> None:
+        self.topic = f"{flow}.alerts"
+        self.due: int | None = 0
+        self._river = river
+        self._flow = flow
+        self._run: Watched | None = None
+        self._dropped: deque[tuple[int, int]] = deque()  # (when, total) of the last minute
+        self._conditions = [
+            _Condition("failed", self._failed, 0, f"flow {flow} runs again"),
+            _Condition("failing", self._failing, _HOLD, f"flow {flow} runs again"),
+            _Condition("lag", self._lag, _HOLD, f"flow {flow} has caught up"),
+            _Condition("late", self._late, 0, f"flow {flow} drops no more late rows than it may"),
+        ]
+
+    def open(self, run: Watched | None) -> None:
+        """Make the topic, and know what was told last."""
+        self._run = run
+        topic = self._river.topic(TopicSpec(self.topic, _SCHEMA, partitions=1))
+        last = {row["kind"]: row["state"] for row in topic.read().to_pylist()}
+        for condition in self._conditions:
+            condition.told = last.get(condition.kind) == "begun"
+
+    def look(self, now: int) -> None:
+        """Append what there is to tell, if it is time to look again."""
+        if self._run is None:
+            self.due = None
+        elif self.due is not None and now >= self.due:
+            self.due = now + _INTERVAL
+            self._ask(self._run, now)
+
+    def _ask(self, run: Watched, now: int) -> None:
+        try:
+            status = run.status()
+            status["dropped"] = sum(entry["late_dropped"] for entry in run.ledger())
+        except Transient:
+            return
+        told = [(condition.kind, condition.look(now, status)) for condition in self._conditions]
+        rows = [{"kind": kind, "state": said[0], "text": said[1]} for kind, said in told if said is not None]
+        if rows:
+            self._river.topic(self.topic).append(rows)
+
+    def _failed(self, _: int, status: dict[str, Any]) -> str | None:
+        if status["state"] != "failed":
+            return None
+        return f"flow {self._flow} has failed and does not go on by itself: {status['reason']}"
+
+    def _failing(self, _: int, status: dict[str, Any]) -> str | None:
+        if status["state"] not in ("failing", "waiting"):
+            return None
+        doing = "waits" if status["state"] == "waiting" else "fails and is started again"
+        return f"flow {self._flow} {doing}: {status['reason']}"
+
+    def _lag(self, _: int, status: dict[str, Any]) -> str | None:
+        limit = self._river.settings.alert_lag
+        behind = int(status["lag"]["seconds"] * 1e6)
+        if not limit or behind <= limit or status["state"] in ("stopped", "drained"):
+            return None
+        return f"flow {self._flow} is {show(behind)} behind, {status['lag']['rows']} rows"
+
+    def _late(self, now: int, status: dict[str, Any]) -> str | None:
+        limit = self._river.settings.alert_late
+        self._dropped.append((now, status["dropped"]))
+        while self._dropped[0][0] < now - _MINUTE and len(self._dropped) > 1:
+            self._dropped.popleft()
+        dropped = status["dropped"] - self._dropped[0][1]
+        if not limit or dropped <= limit:
+            return None
+        return f"flow {self._flow} dropped {dropped} late rows in the last minute"

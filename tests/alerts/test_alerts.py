@@ -1,0 +1,167 @@
+"""From a row that fired to a message: at once, once per `every`, again after a crash, aside when nobody takes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from alert_receiver import Receiver, fired, fraud
+from riverrun import River
+from riverrun.alerts.alerts import Alerts
+
+
+def until(done: Callable[[], bool], timeout: float = 10) -> None:
+    end = time.monotonic() + timeout
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def row(user: str) -> dict[str, Any]:
+    return {"user": user, "amount": 9.5}
+
+
+def test_a_row_becomes_a_message(river: River, receiver: Receiver) -> None:
+    topic = fired(river)
+    alerts = Alerts(river, fraud(receiver.url, message="{user} paid {amount}"))
+    alerts.start()
+    topic.append(row("ada"))
+    receiver.wait(1)
+    alerts.stop()
+    (body,) = receiver.bodies()
+    assert body == {
+        "title": "shop: fraud",
+        "message": "ada paid 9.5",
+        "type": "warning",
+        "flow": "shop",
+        "alert": "fraud",
+        "key": "shop.alerts.fraud@0:0-0",
+        "count": 1,
+        "rows": [{"user": "ada", "amount": 9.5, "at": None}],
+    }
+    assert receiver.keys() == [body["key"]]
+    (status,) = alerts.status()
+    assert status["last_sent"].endswith("Z")
+    del status["last_sent"]
+    assert status == {
+        "alert": "fraud",
+        "sent": 1,
+        "rows": 1,
+        "waiting": 0,
+        "failed": 0,
+        "last_error": None,
+        "dead": 0,
+    }
+    assert river.lag("shop.alerts")["rows"] == 0
+
+
+def test_rows_within_every_are_one_message_and_stopping_does_not_wait(river: River, receiver: Receiver) -> None:
+    topic = fired(river)
+    alerts = Alerts(river, fraud(receiver.url, message="{user}", every="1 hour"))
+    alerts.start()
+    topic.append(row("first"))
+    receiver.wait(1)
+    for i in range(12):
+        topic.append(row(f"u{i}"))
+    until(lambda: alerts.status()[0]["waiting"] == 12)
+    assert len(receiver.got) == 1
+    alerts.stop()
+    assert [body["count"] for body in receiver.bodies()] == [1, 12]
+    assert receiver.bodies()[1]["message"] == "12 rows:\n- u0\n- u1\n- u2\n- u3\n- u4\nand 7 more"
+    assert alerts.status()[0]["waiting"] == 0
+
+
+def test_the_next_run_goes_on(river: River, receiver: Receiver) -> None:
+    topic = fired(river)
+    flow = fraud(receiver.url, every=0)
+    topic.append(row("ada"))
+    for user in ("bob", "eve"):
+        alerts = Alerts(river, flow)
+        alerts.start()
+        alerts.stop()
+        topic.append(row(user))
+    assert [body["rows"][0]["user"] for body in receiver.bodies()] == ["ada", "bob"]
+
+
+def test_a_replay_sends_nothing(river: River, receiver: Receiver) -> None:
+    fired(river).append(row("ada"))
+    alerts = Alerts(river, fraud(receiver.url), suffix="-replay")
+    alerts.start()
+    alerts.stop()
+    assert alerts.status() == []
+    assert receiver.got == []
+
+
+def test_failures_are_tried_again_with_the_same_key(river: River, receiver: Receiver) -> None:
+    topic = fired(river)
+    receiver.answers = [500, 503]
+    alerts = Alerts(river, fraud(receiver.url))
+    alerts.start()
+    topic.append(row("ada"))
+    receiver.wait(3)
+    until(lambda: alerts.status()[0]["sent"] == 1)
+    alerts.stop()
+    assert len(set(receiver.keys())) == 1
+    (status,) = alerts.status()
+    assert (status["failed"], status["dead"]) == (2, 0)
+    assert status["last_error"] == "json://127.0.0.1: the answer was 503"
+
+
+@pytest.mark.parametrize("settings", [{"alert_attempts": 1, "alert_timeout": "1 s", "alert_private_addresses": True}])
+def test_what_nobody_takes_is_put_aside_and_others_get_theirs(river: River, receiver: Receiver) -> None:
+    topic = fired(river)
+    broken = Receiver()
+    broken.answers = [500] * 10
+    alerts = Alerts(river, fraud(broken.url, receiver.url, every=0))
+    alerts.start()
+    topic.append([row("ada"), row("bob")])
+    until(lambda: alerts.status()[0]["dead"] == 2)
+    until(lambda: alerts.status()[0]["rows"] == 2)
+    alerts.stop()
+    broken.close()
+    assert len(receiver.got) == 1
+    dead = river.topic("shop.alerts.fraud.dead").read().to_pylist()
+    assert [(one["user"], one["dead_position"]) for one in dead] == [
+        ("ada", "shop.alerts.fraud@0:0"),
+        ("bob", "shop.alerts.fraud@0:1"),
+    ]
+    assert {one["dead_reason"] for one in dead} == {"json://127.0.0.1: the answer was 500"}
+    assert {one["dead_attempts"] for one in dead} == {1}
+
+
+def test_an_address_that_is_away_does_not_delay_others(river: River, receiver: Receiver) -> None:
+    topic = fired(river)
+    away = Receiver()
+    away.answers = [500] * 100
+    alerts = Alerts(river, fraud(away.url, receiver.url, every=0))
+    alerts.start()
+    for i in range(3):
+        topic.append(row(f"u{i}"))
+        receiver.wait(i + 1)
+    alerts.stop(patience=0.1)
+    assert alerts.status()[0]["waiting"] == 3
+    assert river.lag("shop.alerts")["rows"] == 3
+    away.answers.clear()
+    taken = len(away.got)
+    again = Alerts(river, fraud(away.url, receiver.url, every=0))
+    again.start()
+    again.stop()
+    assert sum(body["count"] for body in away.bodies()[taken:]) == 3
+    assert away.keys()[taken] == away.keys()[0], "what was begun is what is sent again"
+    assert len(receiver.got) == 3
+    assert river.lag("shop.alerts")["rows"] == 0
+
+
+def test_a_group_that_was_moved_back_is_sent_again(river: River, receiver: Receiver) -> None:
+    topic = fired(river)
+    topic.append(row("ada"))
+    for _ in range(2):
+        alerts = Alerts(river, fraud(receiver.url))
+        alerts.start()
+        alerts.stop()
+        river.groups.reset("shop.alerts", topic.name, "earliest")
+    assert len(receiver.got) == 2
+    assert len(set(receiver.keys())) == 1
