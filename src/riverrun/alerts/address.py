@@ -65,7 +65,7 @@ class Address:
     def _pieces(self) -> Iterator[str]:
         yield self.url
         rest = self.url.partition("://")[2]
-        yield from re.split(r"[/?&#@:]", rest)
+        yield from re.split(r"[/?&#@:,\s]", rest)
         yield from re.split(r"[/?&#=+@]", rest)
         yield rest.rpartition("@")[0]
         try:

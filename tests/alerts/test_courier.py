@@ -1,0 +1,73 @@
+"""Through apprise, in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+from alert_receiver import Receiver
+
+from riverrun.alerts import courier, dispatch
+from riverrun.alerts.address import Address
+from riverrun.alerts.errors import Undelivered
+from riverrun.alerts.message import compose
+from riverrun.errors import Invalid, Unavailable
+
+MESSAGE = compose("shop", "fraud", "shop.alerts.fraud@0:0-0", "<b>{user}</b>", 1, [{"user": "ada"}])
+
+
+def test_a_form_with_its_key(receiver: Receiver) -> None:
+    courier.send(Address(f"form://127.0.0.1:{receiver.port}/hook?-a=b"), MESSAGE, 5, private=True)
+    (got,) = receiver.got
+    assert got["headers"]["Idempotency-Key"] == MESSAGE.key
+    assert b"shop%3A+fraud" in got["body"]
+
+
+def test_others_have_the_key_in_their_text(receiver: Receiver) -> None:
+    courier.send(Address(f"gotify://127.0.0.1:{receiver.port}/Atoken"), MESSAGE, 5, private=True)
+    assert MESSAGE.key.encode() in receiver.got[0]["body"]
+
+
+@pytest.mark.parametrize("scheme", ["form", "gotify"])
+def test_this_machine_is_refused(receiver: Receiver, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{receiver.port}")
+    with pytest.raises(Undelivered, match="alert_private_addresses") as caught:
+        courier.send(Address(f"{scheme}://localhost:{receiver.port}/Atoken"), MESSAGE, 5, private=False)
+    assert caught.value.final
+    assert receiver.got == []
+
+
+def test_redirects_are_not_followed_even_if_asked_for(receiver: Receiver) -> None:
+    target = Receiver()
+    receiver.answers = [(307, {"Location": f"http://127.0.0.1:{target.port}/"})]
+    with pytest.raises(Undelivered):
+        courier.send(Address(f"form://127.0.0.1:{receiver.port}/hook?redirect=yes"), MESSAGE, 5, private=True)
+    target.close()
+    assert target.got == []
+
+
+def test_errors_do_not_tell_secrets(receiver: Receiver) -> None:
+    receiver.answers = [401] * 5
+    with pytest.raises(Undelivered) as caught:
+        courier.send(Address(f"gotify://127.0.0.1:{receiver.port}/Asecrettoken"), MESSAGE, 5, private=True)
+    assert "secrettoken" not in str(caught.value)
+    assert not caught.value.final
+
+
+def test_a_service_that_hangs_is_ended(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(courier, "_STARTING", 0.01)
+    with pytest.raises(Undelivered, match="no answer within 0.01 s"):
+        courier.send(Address(f"form://127.0.0.1:{receiver.port}/"), MESSAGE, 0.01, private=True)
+
+
+def test_addresses_are_checked_before_the_run() -> None:
+    dispatch.check([Address("json://host"), Address("mailto://ada:pw@example.com")])
+    with pytest.raises(Invalid, match="cannot read the address nosuch://…"):
+        dispatch.check([Address("mailto://ada:pw@example.com"), Address("nosuch://token")])
+
+
+def test_a_missing_package_matters_only_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    dispatch.check([Address("json://host")])
+    with pytest.raises(Unavailable, match=r"pip install 'riverrun\[alerts\]'"):
+        dispatch.check([Address("mailto://ada:pw@example.com")])
