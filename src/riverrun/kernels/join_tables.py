@@ -15,102 +15,14 @@ import polars as pl
 
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import TIME, Clock, Counts, Step
-from riverrun.kernels.netting import net, versions
+from riverrun.kernels.netting import net
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
+from riverrun.kernels.table_side import Partners, TableSide, Version
 from riverrun.kernels.windows import weighted
 from riverrun.state.table import State, TableSpec
 
-ROWS = "_rows"
 _OTHER = "_right "
 """What the right side's columns begin with while both sides are in one frame."""
-
-
-@dataclass(frozen=True)
-class _Version:
-    """Rows of one side before or after the epoch: those that `moved`, and those that moved without a join key."""
-
-    moved: pl.DataFrame
-    apart: pl.DataFrame
-
-
-@dataclass(frozen=True)
-class _Partners:
-    """Rows of one side that stayed, at the join keys the other side touches, and keys of its own that others stay at.
-
-    `others` tells, of the keys that this side touches, at which it has rows that stayed. A side whose join key makes
-    its rows unique has none.
-    """
-
-    stayed: pl.DataFrame
-    others: pl.DataFrame
-
-
-@dataclass(frozen=True)
-class _Side:
-    """One input: its table, its columns and its keys; `counted` where a table says how many rows a join key has."""
-
-    name: str
-    schema: Mapping[str, pl.DataType]
-    on: tuple[str, ...]
-    key: tuple[str, ...]
-    counted: bool
-
-    @property
-    def tables(self) -> dict[str, TableSpec]:
-        rows = TableSpec({**self.schema, TIME: pl.Int64()}, identity=self.key, probe=self.on)
-        if not self.counted:
-            return {self.name: rows}
-        kinds = {name: self.schema[name] for name in self.on}
-        return {self.name: rows, self.counts: TableSpec({**kinds, ROWS: pl.Int64()}, identity=self.on, probe=self.on)}
-
-    @property
-    def counts(self) -> str:
-        return f"{self.name}{ROWS}"
-
-    def moved(self, changes: pl.DataFrame) -> tuple[_Version, _Version]:
-        """Rows before and after the epoch."""
-        kinds = {**self.schema, TIME: pl.Int64()}
-        keyed = pl.all_horizontal(pl.col(name).is_not_null() for name in self.on)
-        found = []
-        for version in versions(changes, self.key, [*kinds]):
-            rows = version.select([pl.col(name).cast(kind) for name, kind in kinds.items()])
-            found.append(_Version(rows.filter(keyed), rows.filter(~keyed)))
-        old, new = found
-        return old, new
-
-    def partners(self, state: State, old: _Version, new: _Version, wanted: pl.DataFrame) -> _Partners:
-        """The rows that stay, at the join keys `wanted`. Comes before `store`."""
-        stayed = old.moved.clear()
-        if not wanted.is_empty():
-            touched = pl.concat([old.moved.select(self.key), new.moved.select(self.key)])
-            stayed = state[self.name].probe(wanted).join(touched, on=list(self.key), how="anti", nulls_equal=True)
-        return _Partners(stayed, self._others(state, old.moved, new.moved))
-
-    def _others(self, state: State, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-        """The touched join keys where rows stay; how many rows a join key has is written down for the next epoch."""
-        on = list(self.on)
-        if not self.counted or (old.is_empty() and new.is_empty()):
-            return old.select(on).clear()
-        touched = (
-            pl.concat(
-                [
-                    old.select(on).with_columns(pl.lit(1).alias("_old"), pl.lit(0).alias("_new")),
-                    new.select(on).with_columns(pl.lit(0).alias("_old"), pl.lit(1).alias("_new")),
-                ]
-            )
-            .group_by(on, maintain_order=True)
-            .agg(pl.sum("_old", "_new").cast(pl.Int64))
-        )
-        before = state[self.counts].lookup(touched.select(on))[ROWS].fill_null(0)
-        stay = before - touched["_old"]
-        counted = touched.select(on).with_columns((stay + touched["_new"]).alias(ROWS))
-        state[self.counts].remove(counted.filter(pl.col(ROWS) <= 0))
-        state[self.counts].put(counted.filter(pl.col(ROWS) > 0))
-        return touched.select(on).filter(stay > 0)
-
-    def store(self, state: State, old: pl.DataFrame, new: pl.DataFrame) -> None:
-        state[self.name].remove(old)
-        state[self.name].put(new)
 
 
 @dataclass(frozen=True)
@@ -135,16 +47,16 @@ class JoinTables:
                 raise Invalid(f"a join names a key column twice: {', '.join(on)}", hint="Add a copy with with_columns")
 
     @cached_property
-    def _left(self) -> _Side:
+    def _left(self) -> TableSide:
         sides = self.sides
         counted = self.how == "full" and not set(self.left_key) <= set(sides.left_on)
-        return _Side(LEFT, sides.left, sides.left_on, self.left_key or sides.left_on, counted)
+        return TableSide(LEFT, sides.left, sides.left_on, self.left_key or sides.left_on, counted)
 
     @cached_property
-    def _right(self) -> _Side:
+    def _right(self) -> TableSide:
         sides = self.sides
         counted = self.how != "inner" and not set(self.right_key) <= set(sides.right_on)
-        return _Side(RIGHT, sides.right, sides.right_on, self.right_key or sides.right_on, counted)
+        return TableSide(RIGHT, sides.right, sides.right_on, self.right_key or sides.right_on, counted)
 
     @property
     def tables(self) -> Mapping[str, TableSpec]:
@@ -166,13 +78,13 @@ class JoinTables:
         )
         return Step(self._changes(gone, came), counts)
 
-    def _keys(self, versions: tuple[_Version, _Version], side: str, names: tuple[str, ...]) -> pl.DataFrame:
+    def _keys(self, versions: tuple[Version, Version], side: str, names: tuple[str, ...]) -> pl.DataFrame:
         """The join keys that rows of one side have before and after, under the names of the other side."""
         on = self._left.on if side == LEFT else self._right.on
         renamed = [pl.col(mine).alias(theirs) for mine, theirs in zip(on, names, strict=True)]
         return pl.concat([version.moved.select(renamed) for version in versions]).unique(maintain_order=True)
 
-    def _joined(self, left: _Version, right: _Version, held_left: _Partners, held_right: _Partners) -> pl.DataFrame:
+    def _joined(self, left: Version, right: Version, held_left: Partners, held_right: Partners) -> pl.DataFrame:
         """The result's rows in which a row that moved takes part, as the tables are before or after the epoch.
 
         Columns of the right side are renamed; those of a side that has no row are null.

@@ -1,0 +1,102 @@
+"""One side of a join of tables: its rows in state, found by the join key, and what an epoch does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from riverrun.kernels.kernel import TIME
+from riverrun.kernels.netting import versions
+from riverrun.state.table import State, TableSpec
+
+ROWS = "_rows"
+
+
+@dataclass(frozen=True)
+class Version:
+    """Rows of one side before or after the epoch: those that `moved`, and those that moved without a join key."""
+
+    moved: pl.DataFrame
+    apart: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Partners:
+    """Rows of one side that stayed, at the join keys the other side touches, and keys of its own that others stay at.
+
+    `others` tells, of the keys that this side touches, at which it has rows that stayed. A side whose join key makes
+    its rows unique has none.
+    """
+
+    stayed: pl.DataFrame
+    others: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class TableSide:
+    """One input: its table, its columns and its keys; `counted` where a table says how many rows a join key has."""
+
+    name: str
+    schema: Mapping[str, pl.DataType]
+    on: tuple[str, ...]
+    key: tuple[str, ...]
+    counted: bool
+
+    @property
+    def tables(self) -> dict[str, TableSpec]:
+        rows = TableSpec({**self.schema, TIME: pl.Int64()}, identity=self.key, probe=self.on)
+        if not self.counted:
+            return {self.name: rows}
+        kinds = {name: self.schema[name] for name in self.on}
+        return {self.name: rows, self.counts: TableSpec({**kinds, ROWS: pl.Int64()}, identity=self.on, probe=self.on)}
+
+    @property
+    def counts(self) -> str:
+        return f"{self.name}{ROWS}"
+
+    def moved(self, changes: pl.DataFrame) -> tuple[Version, Version]:
+        """Rows before and after the epoch."""
+        kinds = {**self.schema, TIME: pl.Int64()}
+        keyed = pl.all_horizontal(pl.col(name).is_not_null() for name in self.on)
+        found = []
+        for version in versions(changes, self.key, [*kinds]):
+            rows = version.select([pl.col(name).cast(kind) for name, kind in kinds.items()])
+            found.append(Version(rows.filter(keyed), rows.filter(~keyed)))
+        old, new = found
+        return old, new
+
+    def partners(self, state: State, old: Version, new: Version, wanted: pl.DataFrame) -> Partners:
+        """The rows that stay, at the join keys `wanted`. Comes before `store`."""
+        stayed = old.moved.clear()
+        if not wanted.is_empty():
+            touched = pl.concat([old.moved.select(self.key), new.moved.select(self.key)])
+            stayed = state[self.name].probe(wanted).join(touched, on=list(self.key), how="anti", nulls_equal=True)
+        return Partners(stayed, self._others(state, old.moved, new.moved))
+
+    def _others(self, state: State, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+        """The touched join keys where rows stay; how many rows a join key has is written down for the next epoch."""
+        on = list(self.on)
+        if not self.counted or (old.is_empty() and new.is_empty()):
+            return old.select(on).clear()
+        touched = (
+            pl.concat(
+                [
+                    old.select(on).with_columns(pl.lit(1).alias("_old"), pl.lit(0).alias("_new")),
+                    new.select(on).with_columns(pl.lit(0).alias("_old"), pl.lit(1).alias("_new")),
+                ]
+            )
+            .group_by(on, maintain_order=True)
+            .agg(pl.sum("_old", "_new").cast(pl.Int64))
+        )
+        before = state[self.counts].lookup(touched.select(on))[ROWS].fill_null(0)
+        stay = before - touched["_old"]
+        counted = touched.select(on).with_columns((stay + touched["_new"]).alias(ROWS))
+        state[self.counts].remove(counted.filter(pl.col(ROWS) <= 0))
+        state[self.counts].put(counted.filter(pl.col(ROWS) > 0))
+        return touched.select(on).filter(stay > 0)
+
+    def store(self, state: State, old: pl.DataFrame, new: pl.DataFrame) -> None:
+        state[self.name].remove(old)
+        state[self.name].put(new)
