@@ -191,6 +191,14 @@ def test_a_partner_taken_back_leaves_a_lonely_row() -> None:
     ]
 
 
+def test_a_row_that_has_another_partner_is_not_lonely() -> None:
+    left, right = both([("a", 1.0, 10, 0)], [("a", 2.0, 12, 1), ("a", 3.0, 13, 2)])
+    gone = [{**right[0], "_weight": -1}]
+    kernel = JoinStreams(SIDES, "left", 0, 5, horizon=10)
+    played = play(kernel, [(left, right, 12), ([], [], 16), ([], gone, 17)], SCHEMAS)
+    assert played.changes[2].select("n", "m", "_weight").rows() == [(1.0, "2.0", -1)]
+
+
 def test_a_stream_joined_with_itself() -> None:
     sides = Sides(("user",), ("user",), LEFT, LEFT, (Output("n", "left", "n"), Output("n_right", "right", "n")))
     rows, _ = both([("a", 1.0, 0, 0), ("a", 2.0, 3, 1)], [])
