@@ -262,6 +262,28 @@ def test_a_deletion_is_a_version() -> None:
     assert shown(played) == [[(None, None, 1), (1.0, "0:0", 1)]]
 
 
+def test_a_deletion_is_remembered_when_it_is_long_ago() -> None:
+    made = [record((1, "a", 1.0, 0), 0)[1], record((1, "a", "deleted", 20), 1)[1]]
+    asked = [record((0, "a", 0.5, 70), 2)[1]]
+    epochs: list[Epoch] = [([], made[:1], 15), ([], made[1:], 20), ([], [], 60), (asked, [], 60)]
+    played = play(kernel("left", False, 10), epochs, TOPIC)
+    assert shown(played)[-1] == [(None, None, 1)]
+    assert played.rows == [1, 2, 0, 1], "nothing is kept of a key that is gone"
+
+
+def test_a_late_deletion_in_a_derived_table_counts_from_where_answers_can_change() -> None:
+    def change(weight: int, price: float, time: int) -> Record:
+        return {"id": "a", "price": price, "_time": time, "_weight": weight, "_partition": 0, "_offset": 0}
+
+    rows = [record((0, "a", 0.5, time), time)[1] for time in (20, 35, 45)]
+    epochs: list[Epoch] = [(rows, [change(1, 1.0, 5), change(1, 2.0, 12)], 40), ([], [change(-1, 1.0, 5)], 41)]
+    played = play(AsOf(SIDES, "inner", 10, False, False), epochs, DERIVED)
+    assert [changes.select("_time", "price", "_weight").sort("_time").rows() for changes in played.changes] == [
+        [(20, 2.0, 1), (35, 2.0, 1), (45, 2.0, 1)],
+        [(35, 2.0, -1), (45, 2.0, -1)],
+    ]
+
+
 def test_what_cannot_be_joined_is_refused() -> None:
     with pytest.raises(Invalid, match="right"):
         kernel("right", False, 0)
