@@ -16,6 +16,7 @@ from bench.figure import Figure, WrongResult
 from bench.flow import freshness, state
 from bench.log import append, history, latency, read, sends
 from bench.nexmark import throughput
+from bench.serve import ingest
 
 # Each takes a directory of its own and gives its figures one by one.
 BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
@@ -27,6 +28,7 @@ BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
     "state": state.run,
     "freshness": freshness.run,
     "nexmark": throughput.run,
+    "http": ingest.run,
 }
 
 

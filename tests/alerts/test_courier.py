@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from alert_receiver import Receiver
 
+from alert_receiver import Receiver
 from riverrun.alerts import courier, dispatch
 from riverrun.alerts.address import Address
 from riverrun.alerts.errors import Undelivered

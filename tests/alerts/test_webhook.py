@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from alert_receiver import Receiver
 
+from alert_receiver import Receiver
 from riverrun.alerts import guard
 from riverrun.alerts.address import Address
 from riverrun.alerts.errors import Undelivered
@@ -104,7 +104,9 @@ def test_a_header_cannot_smuggle_another(receiver: Receiver) -> None:
 def secure(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     """The receiver with a certificate for hooks.example, which is found at 127.0.0.1."""
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=hooks.example"
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=hooks.example"
+    )
     name = ["-addext", "subjectAltName=DNS:hooks.example"]
     subprocess.run([*command.split(), *name, "-keyout", key, "-out", certificate], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -152,10 +152,10 @@ class Run:
         An epoch that takes longer than `patience` is given up, and done again by the next run.
         """
         if not self._ended.is_set():
-            self._stop_query(seconds(patience))
+            self._end(seconds(patience))
         self._alerts.stop()
 
-    def _stop_query(self, limit: float | None) -> None:
+    def _end(self, limit: float | None) -> None:
         self._stopping.set()
         # The epoch in progress is finished first, unless it waits for something that is away.
         if self._taking.acquire(timeout=-1 if limit is None else limit):
