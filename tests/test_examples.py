@@ -1,0 +1,214 @@
+"""The stories under examples/: each comes to what a batch computation over its data says, and its README's commands run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from oracles.histories import counted
+from riverrun.cli.flow_file import load_flow
+from riverrun.testing import Append, Delete, Process, assert_same_as_batch, run_flow
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+STORIES = sorted(path.name for path in EXAMPLES.iterdir() if (path / "flow.py").exists())
+
+
+@pytest.fixture
+def story(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], tuple[ModuleType, ModuleType]]]:
+    """story("invoices") gives its modules flow and data, as its own folder would import them."""
+
+    def load(name: str) -> tuple[ModuleType, ModuleType]:
+        monkeypatch.syspath_prepend(str(EXAMPLES / name))
+        import data  # type: ignore[import-not-found]
+
+        import flow  # type: ignore[import-not-found]
+
+        return flow, data
+
+    yield load
+    for name in ("flow", "data"):
+        sys.modules.pop(name, None)
+
+
+def by_topic(events: list[tuple[str, Any]]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = defaultdict(list)
+    for topic, row in events:
+        found[topic].append(row)
+    return dict(found)
+
+
+def test_there_are_four() -> None:
+    assert STORIES == ["click_through", "enriched_activity", "home_timelines", "invoices"]
+
+
+RATES = """
+    select url, count(*) as shown, count(clicked_at) as clicked, count(clicked_at) / count(*) as rate from (
+        select r.*, c."at" as clicked_at from results r left join (select distinct * from clicks) c on r.search = c.search
+        and r.url = c.url and c."at" between r."at" and r."at" + interval 1 hour) group by url
+"""
+HOURLY = RATES.replace("select url,", 'select url, time_bucket(interval 1 hour, "at") as window_start, ').replace(
+    "count(clicked_at) / count(*) as rate", "window_start + interval 1 hour as window_end"
+)
+UNCLICKED = """
+    select * from searches s where not exists (select 1 from clicks c where c.search = s.search
+        and c."at" between s."at" and s."at" + interval 1 hour)
+"""
+
+
+def test_click_through(story: Any) -> None:
+    flow, data = story("click_through")
+    events = data.events(searches=60)
+    sql = {"rates": RATES, "hourly": HOURLY.replace("group by url", "group by all"), "unclicked": UNCLICKED}
+    assert_same_as_batch(flow.flow, by_topic(events), sql, times=2)
+    whole = run_flow(flow.flow, by_topic(data.events()))
+    assert counted(whole.topics["unclicked-searches"]) == counted(whole.views["unclicked"])
+    assert sum(row["shown"] for row in whole.views["rates"]) == 1800
+    assert all(0.05 < row["rate"] < 0.4 for row in whole.views["rates"])
+    early = run_flow(flow.flow, by_topic(data.events()), drain=False)
+    assert 1600 < sum(row["shown"] for row in early.views["rates"]) < 1800  # it is too early for the last hour
+
+
+def test_enriched_activity(story: Any) -> None:
+    flow, data = story("enriched_activity")
+    stages = [{"profiles": data.profiles(later), "page_views": data.page_views(later)} for later in (False, True)]
+    found = run_flow(flow.flow, stages)
+    profiles: dict[str, Any] = {}
+    wanted = []
+    for stage in stages:
+        profiles.update({row["user"]: row for row in stage["profiles"]})
+        for row in stage["page_views"]:
+            known = profiles.get(row["user"], {})
+            wanted.append({**row, "country": known.get("country"), "plan": known.get("plan")})
+    assert counted(found.views["activity"]) == counted(wanted) == counted(found.topics["enriched-views"])
+    views: dict[Any, list[str]] = defaultdict(list)
+    for row in wanted:
+        views[row["country"]].append(row["user"])
+    countries = [{"country": name, "views": len(users), "visitors": len(set(users))} for name, users in views.items()]
+    assert counted(found.views["countries"]) == counted(countries)
+    assert {row["country"]: row["users"] for row in found.views["people"]}["Iceland"] == 6
+    assert sum(row["users"] for row in found.views["people"]) == 19
+    assert sum(row["views"] for row in found.views["plans"]) == len(wanted)
+
+
+def timelines(follows: list[Any], posts: list[Any], length: int) -> dict[str, list[str]]:
+    """The posts of each reader's timeline, the newest first."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for follow in follows:
+        found[follow["follower"]] += [post for post in posts if post["author"] == follow["author"]]
+    newest = {reader: sorted(mine, key=lambda post: (post["at"], post["post"])) for reader, mine in found.items()}
+    return {reader: [post["post"] for post in mine[::-1][:length]] for reader, mine in newest.items() if mine}
+
+
+def shown(rows: list[Any]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row["place"]):
+        found[row["follower"]].append(row["post"])
+        assert row["place"] == len(found[row["follower"]])
+    return dict(found)
+
+
+def test_home_timelines(story: Any) -> None:
+    """Post, delete, follow, unfollow: each moves the rows it should, and no others."""
+    flow, data = story("home_timelines")
+    follows, posts = data.follows(), data.posts()
+    new = {"post": "p900", "author": "bob", "text": "hello", "at": data.START + timedelta(days=2)}
+    gone, left = posts[-1], next(follow for follow in follows if follow["follower"] == "tim")
+    script = [
+        {"follows": follows, "posts": posts},
+        {"posts": [new]},
+        Delete("posts", gone["post"]),
+        {"follows": [{"follower": "new", "author": "bob"}]},
+        Delete("follows", [left["follower"], left["author"]]),
+    ]
+    states = [(follows, posts), (follows, [*posts, new]), (follows, [*posts[:-1], new])]
+    states.append(([*follows, {"follower": "new", "author": "bob"}], states[-1][1]))
+    states.append(([follow for follow in states[-1][0] if follow != left], states[-1][1]))
+    held: list[Any] = []
+    for number, state in enumerate(states):
+        found = run_flow(flow.flow, script[: number + 1], drain=False)
+        assert shown(found.views["timelines"]) == timelines(*state, flow.LENGTH)
+        held.append(found)
+    touched = [{(c.after or c.before)["follower"] for c in changes} for changes in held[-1].changes["timelines"]]
+    of_bob = {follow["follower"] for follow in follows if follow["author"] == "bob"}
+    of_gone = {follow["follower"] for follow in follows if follow["author"] == gone["author"]}
+    assert touched[1:] == [of_bob, of_gone, {"new"}, {"tim"}]
+    authors = {row["author"]: (row["posts"], row["followers"]) for row in held[-1].views["authors"]}
+    counts = {name: sum(follow["author"] == name for follow in states[-1][0]) or None for name in authors}
+    assert authors == {
+        name: (sum(p["author"] == name for p in states[-1][1]) or None, counts[name]) for name in authors
+    }
+
+
+def test_invoices(story: Any) -> None:
+    flow, data = story("invoices")
+    sales, rates, late = data.sales(), data.rates(late=False), data.rates(late=True)
+    before = run_flow(flow.flow, [{"tax_rates": rates, "sales": sales}], drain=False)
+    after = run_flow(
+        flow.flow, [{"tax_rates": rates, "sales": sales[:200]}, {"sales": sales[200:]}, {"tax_rates": late}]
+    )
+    replay = run_flow(
+        flow.flow, [Append("tax_rates", rates), Append("sales", sales), Append("tax_rates", late), Process()]
+    )
+    for found, versions in ((before, rates), (after, [*rates, *late])):
+        invoices = {row["sale"]: row for row in found.views["invoices"]}
+        assert len(invoices) == len(sales)
+        for sale in sales:
+            valid = [v for v in versions if v["country"] == sale["country"] and v["since"] <= sale["at"]]
+            rate = max(valid, key=lambda version: version["since"])["rate"] if valid else None
+            assert invoices[sale["sale"]]["rate"] == rate
+            tax = invoices[sale["sale"]]["tax"]
+            assert tax is None if rate is None else abs(tax - sale["net"] * rate) <= Decimal("0.005")
+    assert after.views == replay.views
+    changed = {c.after["sale"] for c in after.changes["invoices"][2]}
+    assert changed == {s["sale"] for s in sales if s["country"] == "Norway" and s["at"] >= late[0]["since"]}
+    newest = {row["sale"]: row for row in after.topics["invoice-changes"]}
+    assert counted(list(newest.values())) == counted(after.views["invoices"])
+    assert {row["country"] for row in after.views["unrated"]} == {"Malta"}
+    for row in after.views["taxes"]:
+        mine = [i for i in after.views["invoices"] if (i["country"], i["rate"]) == (row["country"], row["rate"])]
+        assert (row["sales"], row["net"]) == (len(mine), sum(invoice["net"] for invoice in mine))
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_flows_can_be_loaded_and_drawn(name: str) -> None:
+    lines = (EXAMPLES / name / "flow.py").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 40
+    loaded = load_flow(str(EXAMPLES / name / "flow.py"))
+    sys.modules.pop("flow", None)
+    assert loaded.render().startswith("flowchart")
+    text = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
+    for end in (*loaded.views, *loaded.derived):
+        assert f"`{end}`" in text, f"README of {name} does not say what {end} is"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", STORIES)
+def test_commands_of_the_readme_run(name: str, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(EXAMPLES)
+    text = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```console\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    lines = [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+    assert any("--once" in line for line in lines)
+    python, riverrun = shlex.quote(sys.executable), shlex.join([sys.executable, "-m", "riverrun.cli"])
+    environment = {name: value for name, value in os.environ.items() if name != "RIVERRUN_RIVER"}
+    for line in lines:
+        script = f'set -o pipefail; python() {{ {python} "$@"; }}; riverrun() {{ {riverrun} "$@"; }}; {line}'
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        assert done.stdout
+        assert "DIFFERENT" not in done.stdout
