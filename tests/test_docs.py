@@ -16,7 +16,8 @@ from riverrun.settings import Settings
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
-EXECUTED = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("log", "flows", "testing", "http"))]
+EXECUTED = [ROOT / "README.md"]
+EXECUTED += [ROOT / "docs" / f"{name}.md" for name in ("log", "flows", "joins", "testing", "http")]
 
 
 def blocks(page: Path, language: str) -> list[str]:
