@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -45,7 +47,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         number = len(started)
         with (tmp_path / f"out-{number}").open("w") as out, (tmp_path / f"err-{number}").open("w") as err:
             process = subprocess.Popen(
-                [sys.executable, "-m", "riverrun.cli", "run", "shop.py", *options],
+                [sys.executable, "-m", "riverrun.cli", "run", "shop.py", *(options or ("--port", "0"))],
                 stdout=out,
                 stderr=err,
                 text=True,
@@ -111,6 +113,10 @@ def test_once_then_drained_then_refused(start: Any, tmp_path: Path) -> None:
 def test_sigterm_finishes_the_epoch_and_a_newer_run_shuts_out(start: Any, tmp_path: Path) -> None:
     running = start()
     until(lambda: totals(tmp_path) == 100, running)
+    [url] = re.findall("^served at (http://127.0.0.1:[0-9]+)$", (tmp_path / "out-0").read_text(), re.MULTILINE)
+    with urllib.request.urlopen(f"{url}/flows") as answer:
+        [flow] = json.load(answer)
+    assert (flow["flow"], flow["here"], flow["state"]) == ("shop", True, "running")
     append(tmp_path, 100, 200)
     running.send_signal(signal.SIGTERM)
     begun = time.monotonic()

@@ -57,6 +57,7 @@ def samples(http: httpx.Client) -> dict[tuple[str, ...], float]:
 
 def test_metrics_of_a_river(http: httpx.Client, river: River, totals: Flow) -> None:
     http.post("/topics/orders", json=[order("a"), order("b"), order("c")])
+    http.request("BREW", "/topics")
     for _ in river.topic("orders").consumer("billing", timeout=0.1):
         break
     totals.commit(("a", 1, 1.0, 1), offset=1, ledger=LEDGER)
@@ -73,6 +74,7 @@ def test_metrics_of_a_river(http: httpx.Client, river: River, totals: Flow) -> N
     assert found["riverrun_http_appended_rows_total", "orders"] == 3
     assert found["riverrun_http_requests_total", "POST", "/topics/{topic}", "202"] == 1
     assert found["riverrun_http_append_seconds_count",] == 1
+    assert found["riverrun_http_requests_total", "other", "/topics", "405"] == 1
     assert found["riverrun_http_held_bytes",] == found["riverrun_scrape_errors",] == 0
 
 

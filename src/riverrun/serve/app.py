@@ -28,6 +28,7 @@ from riverrun.serve.views import Summaries, view_routes
 
 Pages = Callable[[FastAPI, Backend, Flows], None]
 
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))  # others are anybody's invention
 _ABOUT = (
     "Events in, views and their changes out. Errors are {error, hint}; positions are texts such as orders@0:17,1:4."
 )
@@ -141,4 +142,5 @@ class _Counted:
             await self._app(scope, receive, noted)
         finally:
             route = getattr(scope.get("route"), "path", "")
-            self._counter.labels(scope["method"], route, str(status)).inc()
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._counter.labels(method, route, str(status)).inc()

@@ -70,7 +70,7 @@ class Guard:
         try:
             await self._app(scope, receive, guarded)
         except Exception as error:
-            log.error("%s %s failed: %s: %s", scope["method"], scope["path"], type(error).__name__, error)
+            log.error("%s %r failed: %s: %s", scope["method"], scope["path"], type(error).__name__, error)
             log.debug("", exc_info=True)
             if not begun:
                 failed = problem(500, "the server failed at this", "Its log says why; this is a defect")

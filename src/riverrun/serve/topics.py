@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import Response
 
-from riverrun.errors import Corrupt, Invalid
+from riverrun.errors import Corrupt, Invalid, NotFound
 from riverrun.log.topic import Topic
 from riverrun.position import Position
 from riverrun.serve import ingest
@@ -115,6 +115,8 @@ def _all(backend: Backend) -> list[dict[str, Any]]:
             found.append(_summary(backend.topic(name)))
         except Corrupt as error:
             found.append({"name": name, "error": error.message, "hint": error.hint})
+        except NotFound:
+            continue  # dropped meanwhile
     return found
 
 
@@ -127,7 +129,10 @@ def _described(backend: Backend, name: str) -> dict[str, Any]:
     groups = []
     for one in backend.river.groups.list():
         if name in one["topics"]:
-            lag = backend.river.lag(one["group"])["topics"].get(name, {})
+            try:
+                lag = backend.river.lag(one["group"])["topics"].get(name, {})
+            except NotFound:
+                continue  # dropped meanwhile
             groups.append({"group": one["group"], "kind": one["kind"], "members": one["members"], **lag})
     return {**_summary(topic), "groups": groups}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Annotated, Any
 
@@ -27,6 +28,7 @@ Name = Annotated[str, Path(description="The view.", max_length=200)]
 AtLeast = Annotated[str | None, Query(description="Wait until the input up to this position has been processed")]
 Timeout = Annotated[str, Query(description="How long to wait for `at_least`")]
 
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 MOST_ROWS = 100_000
 _ROWS = 1000
 _LONGEST = 300.0  # seconds that a request may wait
@@ -55,7 +57,7 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
         if at_least is not None:
             wanted = Position.parse(at_least)
             await backend.read(view.has_processed, wanted)
-            await arrivals.wait(view, wanted, min(seconds(timeout) or 0.0, _LONGEST))
+            await arrivals.wait(view, wanted, min(_patience(timeout), _LONGEST))
         return view
 
     @routes.get("/views", response_model=list[ViewSummary], responses=answers())
@@ -93,7 +95,7 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
             return encode(rows_of(table.slice(0, limit))), table.num_rows > limit, headers
 
         body, more, headers = await backend.read(read)
-        if more:
+        if more and limit:
             following = URL(scope=request.scope).include_query_params(offset=offset + limit, limit=limit)
             headers["link"] = f'<{following.path}?{following.query}>; rel="next"'
         return Response(body, headers=headers, media_type="application/json")
@@ -134,6 +136,11 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
         return answer(one)
 
     return routes
+
+
+def _patience(timeout: str) -> float:
+    """A duration, or a number of seconds."""
+    return seconds(float(timeout) if _NUMBER.fullmatch(timeout) else timeout) or 0.0
 
 
 def _after_view(request: Request) -> str:
