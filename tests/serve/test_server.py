@@ -10,9 +10,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import FastAPI
+from starlette.responses import HTMLResponse
 
 from riverrun.errors import Invalid
 from riverrun.river import River
+from riverrun.serve.backend import Backend
+from riverrun.serve.flows import Flows
 from riverrun.serve.server import Background, PortInUse, bind, serve_in_background
 from riverrun.serve.tokens import Token, Tokens, line
 from riverrun.settings import Settings
@@ -67,6 +71,21 @@ def test_requests_are_finished_when_it_stops(serve: Callable[..., Background], r
         httpx.get(url)
     server.close()  # a second time does nothing
     assert river.topics() == ["orders"]  # the river is its owner's
+
+
+def test_pages_stand_beside_the_api(serve: Callable[..., Background]) -> None:
+    def pages(app: FastAPI, backend: Backend, flows: Flows) -> None:
+        @app.get("/", include_in_schema=False)
+        async def home() -> HTMLResponse:
+            return HTMLResponse(f"{await backend.read(backend.river.topics)} {flows.all()}")
+
+    url = serve(pages=pages).url
+    home = httpx.get(url)
+    assert home.text == "['orders'] []"
+    assert "frame-ancestors 'none'" in home.headers["content-security-policy"]
+    assert httpx.get(url, headers={"host": "evil.example"}).status_code == 421
+    assert httpx.get(url + "/topics").status_code == 200
+    assert "/" not in httpx.get(url + "/openapi.json").json()["paths"]
 
 
 def test_nothing_is_left_behind(river: River) -> None:

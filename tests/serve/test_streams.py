@@ -213,14 +213,13 @@ def test_two_hundred_clients(http: httpx.Client, river: River) -> None:
             tasks = [asyncio.create_task(follow(client, ready)) for _ in range(200)]
             for _ in tasks:
                 await ready.acquire()
-            await asyncio.sleep(0.3)
             for i in range(10):
                 await client.post("/topics/orders", json=[order(f"u{i}-{j}") for j in range(5)])
             return await asyncio.gather(*tasks)
 
     begun = time.monotonic()
     found = asyncio.run(everybody())
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 60
     assert len(found) == 200
     assert all(sorted(one) == sorted(f"u{i}-{j}" for i in range(10) for j in range(5)) for one in found)
     deadline = time.monotonic() + 10
@@ -258,7 +257,6 @@ def test_a_quiet_stream_shows_signs_of_life(stream: Follow, monkeypatch: pytest.
 
 def test_a_stream_whose_topic_is_dropped_says_so(stream: Follow, river: River) -> None:
     tail = stream("/topics/orders/tail")
-    time.sleep(0.2)
     with River(river.path) as other:
         other.drop_topic("orders")
     event = tail.next()
