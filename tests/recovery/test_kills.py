@@ -123,6 +123,7 @@ def test_killed_jvm(a_shop):
     run.says("epoch 1")
     next(process for process in run.family() if process.name() == "java").kill()
     assert run.ends() == 1
-    assert run.errors.strip().splitlines()[-1].startswith("Unavailable: flow shop: Spark's JVM has ended")
+    [told] = run.errors.strip().splitlines()
+    assert told.startswith("Unavailable: flow shop: Spark's JVM has ended")
     a_shop.feed()
     a_shop.drain()

@@ -55,6 +55,8 @@ def session(
             gateway = _living_gateway() or _start(conf, jvm_options)
             with _own_interrupts():
                 context = SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=gateway)
+        # It would print a traceback when the JVM dies; the run says that in one line.
+        context._accumulatorServer.handle_error = lambda request, client_address: None
         _ours = SparkSession(context)
         threading.Thread(target=_start_workers, args=(_ours,), name="riverrun-workers", daemon=True).start()
         return _ours
