@@ -99,7 +99,7 @@ CASE WHEN d > 1 THEN 'big' WHEN d > 0 THEN 'small' END; CASE i WHEN 7 THEN 1 ELS
 if(d > 0, d, NULL)
 coalesce(s, t, 'none'); nvl(d, 0); nullif(s, ''); ifnull(i, -1); coalesce(NULL, i)
 concat(s, '-', t); s || t; upper(s); lower(s); length(s); replace(s, 'e', 'E'); startswith(s, 'tea')
-endswith(s, 'me'); contains(s, 'a')
+endswith(s, 'me'); contains(s, 'a'); split_part(s, ' ', 1); split_part(s, ' ', 2); split_part(s, 'me', 3)
 instr(s, 'e'); trim(t); reverse(s); substring(s, 2, 3); substr(s, 3); left(s, 2); right(s, 2); md5(s); sha2(s, 256)
 cast(d as int); cast(e as bigint); int(d); cast(m as int); cast(i as double); cast(i as string)
 cast(l as int) IS NULL AND false
@@ -121,7 +121,7 @@ REFUSED = """
 xxhash64(s); hash(s); dayofweek(w); date_format(w, 'yyyy'); from_json(s, 'x int'); split(s, ','); cast(d as string)
 m / 3; m / m; round(d, i)
 substring(s, 0, 2); substring(s, i); locate('a', s, 2); trim(BOTH 'a' FROM s); unix_timestamp(w); ln(d)
-regexp_extract(s, 'a(.)', 1)
+regexp_extract(s, 'a(.)', 1); split_part(s, ' ', -1); split_part(s, t, 1); split_part(s, '', 1); split_part(s, ' ', i)
 date_trunc('decade', w); w + INTERVAL 1 MONTH; transform(array(1, 2), x -> x + 1); map('a', 1)['a']; initcap(s)
 cast(s as binary)
 pmod(i, 3); s LIKE 'a\\\\%b'; s LIKE t; day + INTERVAL 1 DAY; try_cast(s as int); window(w, '1 minute').start

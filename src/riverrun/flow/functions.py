@@ -45,7 +45,7 @@ _RESULTS: dict[Type, str] = {
         rpad repeat concatws concat_ws md5 sha sha1 sha2 hex base64 jsonextractscalar get_json_object timetostr
         date_format unixtostr from_unixtime regexpextract regexp_extract regexpreplace regexp_replace regexp_substr
         jsonformat to_json format_string printf format_number overlay soundex url_encode url_decode parse_url
-        substringindex substring_index chr char space elt dayname monthname typeof decode
+        substringindex substring_index splitpart split_part chr char space elt dayname monthname typeof decode
     """,
     INT: """
         length char_length character_length octet_length bit_length ascii unicode strposition instr locate levenshtein

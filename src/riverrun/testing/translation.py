@@ -90,6 +90,8 @@ def _rule(node: exp.Expression, type_of: Typing) -> exp.Expression:
             return node
         case exp.Left() | exp.Right() if _is_positive(node.expression):
             return node
+        case exp.SplitPart() if _is_text(node.args["delimiter"]) and _is_positive(node.args["part_index"]):
+            return node
         case exp.SHA2() if node.args.get("length") is None or node.args["length"].name in ("0", "256"):
             return exp.func("sha256", node.this.copy())
         case exp.TimestampTrunc() if node.text("unit").upper() in _UNITS:
@@ -135,6 +137,10 @@ def _adds_to_a_date(node: exp.Expression, type_of: Typing) -> bool:
 def _whole(moment: str, unit: int) -> exp.Expression:
     """Whole units since 1970, of earlier moments too."""
     return _duckdb(f"((EPOCH_US({moment}) - (EPOCH_US({moment}) % {unit} + {unit}) % {unit}) // {unit})")
+
+
+def _is_text(node: exp.Expression | None) -> bool:
+    return isinstance(node, exp.Literal) and node.is_string and node.name != ""
 
 
 def _is_positive(node: exp.Expression | None) -> bool:
