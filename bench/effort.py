@@ -27,7 +27,7 @@ class Effort:
 
 
 TABLES = ("q3", "q4", "q8", "q9", "q13", "q18", "q19", "q20", "q23")  # joins and maintained tables
-OTHERS = ("q0", "q1", "q2", "q5", "q6", "q7", "q11", "q14", "q15", "q16", "q17")
+OTHERS = ("q0", "q1", "q2", "q5", "q6", "q7", "q11", "q14", "q15", "q16", "q17", "q21", "q22")
 FULL = Effort(
     rounds=5,
     seconds=0.15,

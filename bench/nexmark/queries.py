@@ -310,6 +310,31 @@ def q20(events: Events) -> Stream:
     return events.bids.join(auctions, on={"auction": "id"}, within=reach, suffix="_auction")
 
 
+_CHANNEL_ID = """
+    case lower(channel) when 'apple' then '0' when 'google' then '1' when 'facebook' then '2' when 'baidu' then '3'
+        else split_part(url, 'channel_id=', 2) end
+"""
+
+
+@query(f"""
+    select auction, bidder, price, channel, {_CHANNEL_ID} as channel_id from bid
+    where lower(channel) in ('apple', 'google', 'facebook', 'baidu') or contains(url, 'channel_id=')
+""")
+def q21(events: Events) -> Stream:
+    known = "lower(channel) in ('apple', 'google', 'facebook', 'baidu') or contains(url, 'channel_id=')"
+    return events.bids.where(known).select("auction", "bidder", "price", "channel", f"{_CHANNEL_ID} as channel_id")
+
+
+@query("""
+    select auction, bidder, price, channel, split_part(url, '/', 4) as dir1, split_part(url, '/', 5) as dir2,
+        split_part(url, '/', 6) as dir3
+    from bid
+""")
+def q22(events: Events) -> Stream:
+    folders = [f"split_part(url, '/', {number + 3}) as dir{number}" for number in (1, 2, 3)]
+    return events.bids.select("auction", "bidder", "price", "channel", *folders)
+
+
 @query("""
     select b.*, p.name, p.email, p.credit_card, p.city, p.state, p.date_time as date_time_person, p.extra as extra_person,
         a.id, a.item, a.description, a.initial_bid, a.reserve, a.date_time as date_time_auction, a.expires, a.category,
