@@ -59,12 +59,16 @@ class RunTable:
         return self._matching(keys, self.spec.probe, lo, hi)
 
     def _matching(self, keys: pl.DataFrame, on: tuple[str, ...], lo: int | None, hi: int | None) -> pl.DataFrame:
+        lo = self._at_least(lo)
+        runs = [run for run in self._runs(lo, hi) if run.reaches(lo, hi)]
+        if not runs:
+            return self.spec.empty()
         keys, order, hashes = self._distinct(keys, on)
-        keys, lo = keys[order], self._at_least(lo)
+        keys = keys[order]
         buckets = keys[self.spec.bucket].to_numpy() if self.spec.bucket in on else None
         compared = [name for name in self.spec.probe if name != self.spec.bucket]
         layers = []
-        for run in self._runs(lo, hi):
+        for run in runs:
             probes, rows = run.find(hashes, buckets, lo, hi)
             found = run.take(rows)
             layers.append(found.filter(same(keys[probes], found, compared)))

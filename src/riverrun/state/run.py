@@ -85,6 +85,10 @@ class Run:
         """Rows of the segments that are not wholly below `low`."""
         return sum(s.stop - s.start for s in self.segments if low is None or s.hi >= low)
 
+    def reaches(self, lo: int | None, hi: int | None) -> bool:
+        """Whether there can be rows with buckets in [lo, hi)."""
+        return next(self._overlapping(lo, hi), None) is not None
+
     def find(self, hashes: Hashes, buckets: Indexes | None, lo: int | None, hi: int | None) -> tuple[Indexes, Indexes]:
         """Pairs (index into `hashes`, row) of equal hash and bucket, in [lo, hi); without `buckets`, any bucket in it.
 
