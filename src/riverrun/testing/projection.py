@@ -128,6 +128,7 @@ def _typing(fields: pa.Schema) -> Callable[[exp.Expression], Type | None]:
     return of
 
 
+@lru_cache(maxsize=1024)
 def _duckdb_type(kind: Type) -> str:
     return str(exp.DataType.build(str(kind), dialect="spark").sql(dialect="duckdb"))
 
