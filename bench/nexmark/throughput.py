@@ -30,7 +30,7 @@ from riverrun.spark.session import cores
 APPEND = 20_000  # events
 EPOCH = 200_000  # rows
 WARM = 20_000  # events of a run that does not count
-PATIENCE = "5 minutes"
+PATIENCE = "10 minutes"
 
 _numbers = itertools.count(1)
 
