@@ -1,16 +1,16 @@
-"""run_without_spark.py RIVER [--drain] [--max-rows N]: the flow in shop.py, epoch by epoch as Spark would run it.
+"""run_without_spark.py RIVER [--drain] [--max-rows N] [--flow NAME]: a flow, by default shop.py, as Spark would run it.
 
 Plans and commits are written where Spark writes them; expressions are computed by DuckDB; all else is what runs under
 Spark, too. Starts in a second, so it can be killed often. Prints each epoch that is committed, then "drained LEDGER".
 """
 
 import argparse
+import importlib
 import json
 import os
 import sys
 
 import pyarrow as pa
-from shop import shop
 
 from riverrun.errors import RiverrunError
 from riverrun.failpoints import failpoint
@@ -31,6 +31,7 @@ arguments = argparse.ArgumentParser()
 arguments.add_argument("river")
 arguments.add_argument("--drain", action="store_true")
 arguments.add_argument("--max-rows", type=int, default=20)
+arguments.add_argument("--flow", default="shop")
 asked = arguments.parse_args()
 
 
@@ -45,10 +46,11 @@ def write(path: str, *lines: str) -> None:
 
 
 def main(river: River) -> None:
-    flow, home = shop(), f"{river.checkpoints}/shop"
+    flow = getattr(importlib.import_module(asked.flow), asked.flow)()
+    home = f"{river.checkpoints}/{flow.name}"
     os.makedirs(f"{home}/state", exist_ok=True)
     store, checkpoint = river.store, Checkpoint(home, flow.name)
-    inputs = {"orders": river.topic("orders")}
+    inputs = {name: river.topic(name) for name in flow.topics()}
     resumable(flow.name, store, checkpoint, inputs)
     projection = Projection()
     job = compile_flow(flow, 2, projection)

@@ -14,7 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from oracles import market
 from oracles.shop import Row, check_ledger, expected, held, orders
+from programs.market import SCHEMAS
 from programs.shop import ORDERS
 from riverrun.river import River
 
@@ -144,7 +146,10 @@ class Shop:
         self._batches = 0
         self._runs: list[Flowing] = []
         with River(self.path) as river:
-            river.topic("orders", ORDERS, key="user", time="at", partitions=3, fsync="os", **topic)
+            self._open(river, **topic)
+
+    def _open(self, river: River, **topic: object) -> None:
+        river.topic("orders", ORDERS, key="user", time="at", partitions=3, fsync="os", **topic)
 
     def feed(self, batches: int = 1) -> None:
         """Append the next rows, each batch by itself."""
@@ -186,6 +191,35 @@ class Shop:
             run.kill_all()
 
 
+class Market(Shop):
+    """The same for the flow with joins: three tables that change."""
+
+    def _open(self, river: River, **topic: object) -> None:
+        self.changes: list[dict[str, list[Row]]] = []
+        for name, (schema, key) in SCHEMAS.items():
+            river.topic(name, schema, key=key, partitions=3, fsync="os", **topic)
+
+    def feed(self, batches: int = 1) -> None:
+        with River(self.path) as river:
+            for _ in range(batches):
+                self.changes.append(market.changes(len(self.changes)))
+                for name, rows in self.changes[-1].items():
+                    river.topic(name).append(rows)
+
+    def start(self, *options: object, failpoints: str = "") -> Flowing:
+        return super().start("--flow", "market", *options, failpoints=failpoints)
+
+    def check(self, drained: Flowing) -> None:
+        ledger = json.loads(drained.says("drained").split(maxsplit=1)[1])
+        read = {entry["node"]: entry["read"] for entry in ledger if entry["input"] == "in"}
+        for name in SCHEMAS:
+            assert read[f"table-{name}"] == sum(len(batch[name]) for batch in self.changes)
+        with River(self.path, views=self.views) as river:
+            found, wanted = market.held(river), market.expected(self.changes)
+            for name, value in wanted.items():
+                assert found[name] == value, name
+
+
 @pytest.fixture(scope="session")
 def cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path | None:
     """An archive of Spark's classes, when so many JVMs will be started that making one is worth it."""
@@ -206,8 +240,8 @@ def open_shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callab
     opened: list[Shop] = []
     cache = request.getfixturevalue("cache") if request.node.get_closest_marker("spark") else None
 
-    def make(**topic: object) -> Shop:
-        shop = Shop(tmp_path / f"shop-{len(opened)}", cache, **topic)
+    def make(kind: type[Shop] = Shop, **topic: object) -> Shop:
+        shop = kind(tmp_path / f"shop-{len(opened)}", cache, **topic)
         opened.append(shop)
         return shop
 
@@ -219,3 +253,8 @@ def open_shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callab
 @pytest.fixture
 def a_shop(open_shop: Callable[..., Shop]) -> Shop:
     return open_shop()
+
+
+@pytest.fixture
+def a_market(open_shop: Callable[..., Shop]) -> Shop:
+    return open_shop(Market)

@@ -1,0 +1,97 @@
+"""Three tables joined, with an aggregate and a top above, killed anywhere: what they hold is the join of the tables."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+
+import pytest
+
+STEPS = [
+    "plan.done",
+    "plan.logged",
+    "host.stepped",
+    "host.committed",
+    "commit.begin",
+    "append.written",
+    "commit.topics",
+    "views.netted",
+    "views.changed",
+    "views.applied",
+    "views.committed",
+    "commit.store",
+    "epoch.done",
+]
+DRIVER = ["commit.begin", "append.published:6", "commit.topics", "views.changed:2", "views.applied", "commit.store"]
+WORKERS = ["host.stepped:9", "host.committed:4"]
+
+
+@pytest.fixture
+def without_spark(a_market):
+    a_market.program = "run_without_spark.py"
+    return a_market
+
+
+def test_killed_at_some_steps(without_spark):
+    without_spark.feed()
+    without_spark.complete()
+    for place in ("host.committed:9", "append.written:5", "views.applied", "commit.store"):
+        without_spark.feed(2)
+        run = without_spark.start(failpoints=f"{place}=kill")
+        assert run.ends() == -signal.SIGKILL, f"{place}: {run.errors}"
+    without_spark.drain()
+
+
+@pytest.mark.recovery
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_many_passages(without_spark, step):
+    """The first, fourth, seventh … time it comes there, until a run comes through."""
+    without_spark.feed()
+    without_spark.complete()
+    for passage in range(1, 100, 3):
+        without_spark.feed(1 + passage % 2)
+        run = without_spark.start(failpoints=f"{step}:{passage}=kill")
+        if run.ends() == 0:
+            break
+        assert run.process.returncode == -signal.SIGKILL, run.errors
+    assert passage > 1, f"never came to {step}"
+    without_spark.drain()
+
+
+@pytest.mark.recovery
+@pytest.mark.timeout(1800)
+def test_killed_at_random_times(without_spark):
+    rng = random.Random(6)
+    without_spark.feed()
+    without_spark.complete()
+    for _ in range(20):
+        without_spark.feed(rng.randrange(1, 5))
+        run = without_spark.start()
+        while not run.lines and run.process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.4))
+        run.kill()
+    without_spark.drain()
+
+
+@pytest.mark.spark
+@pytest.mark.recovery
+@pytest.mark.timeout(3600)
+def test_killed_under_spark(a_market):
+    a_market.feed()
+    a_market.complete()
+    for place in DRIVER:
+        a_market.feed()
+        run = a_market.start(failpoints=f"{place}=kill")
+        assert run.ends() == -signal.SIGKILL, f"{place}: {run.errors}"
+    for place in WORKERS:
+        a_market.feed()
+        run = a_market.start(failpoints=f"{place}=stop")
+        run.until(run.stopped, place)
+        stopped = run.stopped()
+        run.kill()
+        for process in stopped:
+            process.resume()
+    a_market.drain()
