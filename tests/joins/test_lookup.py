@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import given
@@ -93,6 +94,34 @@ def test_a_fresh_flow_over_a_backlog_meets_versions_in_the_order_they_arrived(ep
     found = run_flow(flow, [Append(topic, [row]) for topic, row in backlog], partitions=2, max_rows=1)
     assert len(found.epochs) == len(backlog) + 1  # and the end
     assert counted(found.views["seen"]) == counted(expected([[arriving] for arriving in backlog], how))
+
+
+@given(EPOCHS, HOW)
+@examples(6)
+def test_lookups_in_tables_that_are_computed(epochs: Any, how: str) -> None:
+    """What the epoch's rows make of a table counts as already there, however many stages it takes."""
+    flow = rr.Flow("activity")
+    views = flow.stream("views", "n int, who string, page string, at timestamp", time="at", lateness="1 minute")
+    profiles = flow.table("profiles", "user string, city string", key="user")
+    cities = profiles.group("city").agg(people=rr.count())
+    views = views.with_columns(city="if(page = '/', 'Oslo', 'Rome')").drop("page")
+    flow.view("seen", views.join(cities, "city", how=how))
+    flow.view("own", views.join(views.where("who is not null").group("who").agg(rows=rr.count()), "who", how=how))
+    epochs = placed(epochs)
+    found = run_flow(flow, script(epochs), partitions=2)
+    homes: dict[str, str | None] = {}
+    rows: Counter[str] = Counter()
+    seen, own = [], []
+    for epoch in epochs:
+        homes.update({row["user"]: row.get("city") for topic, row in epoch if topic == "profiles"})
+        rows.update(row["who"] for topic, row in epoch if topic == "views")
+        for row in (row for topic, row in epoch if topic == "views"):
+            city = "Oslo" if row["page"] == "/" else "Rome"
+            plain = {"n": row["n"], "who": row["who"], "city": city, "at": row["at"]}
+            seen.append({**plain, "people": sum(home == city for home in homes.values()) or None})
+            own.append({**plain, "rows": rows[row["who"]] if row["who"] else None})
+    assert counted(found.views["seen"]) == counted([row for row in seen if row["people"] or how == "left"])
+    assert counted(found.views["own"]) == counted([row for row in own if row["rows"] or how == "left"])
 
 
 def test_an_answer_stays_when_the_profile_changes_or_goes() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import riverrun as rr
 from oracles.histories import CRASHES, Epoch, Kept, Tables, check_every_epoch, counted, crashing, histories
-from oracles.orders import examples
-from riverrun.testing import assert_same_batching, run_flow
+from oracles.orders import ORDERS, SCHEMA, examples
+from riverrun.testing import assert_same_as_batch, assert_same_batching, run_flow
 
 SMALL = st.integers(0, 3)
 KEYS = st.sampled_from(["x", "y", None])
@@ -205,3 +205,27 @@ def test_epochs_do_not_matter(epochs: list[Epoch], seed: int) -> None:
     flow.view("teams", both.group("team").agg(rows=rr.count(), mean=rr.avg("age")))
     inputs = {name: [row for epoch in epochs for row in epoch.get(name, [])] for name in TWO}
     assert_same_batching(flow, inputs, seed=seed, times=3)
+
+
+@given(ORDERS, histories({"prices": PRICES}), st.sampled_from(["final", "update"]), st.integers(0, 99))
+@examples(6)
+def test_windows_joined_with_a_table(rows: list[Any], epochs: list[Epoch], emit: str, seed: int) -> None:
+    """Three stateful nodes in a row: windows, their join, an aggregate of it."""
+    flow = rr.Flow("shop")
+    orders = flow.stream("orders", SCHEMA, time="at", key="user", lateness="8 seconds")
+    windows = orders.window(rr.tumbling("10 seconds"), by="item", emit=emit).agg(rows=rr.count())
+    both = windows.join(declared(flow, "prices"), {"rows": "floor"}, how="left")
+    flow.view("both", both)
+    flow.view("prices", both.group("price").agg(windows=rr.count(), rows=rr.sum("rows")))
+    inner = """
+        (select rows, item, window_start, window_end, price, note from (
+            select item, time_bucket(interval 10 seconds, "at") as window_start,
+            window_start + interval 10 seconds as window_end, count(*) as rows from orders group by all)
+         left join prices on rows = floor)
+    """
+    sql = {
+        "both": f"from {inner}",
+        "prices": f"select price, count(*) as windows, sum(rows) as rows from {inner} group by price",
+    }
+    inputs = {"orders": rows, "prices": [row for epoch in epochs for row in epoch["prices"]]}
+    assert_same_as_batch(flow, inputs, sql, seed=seed, times=2, partitions=2)
