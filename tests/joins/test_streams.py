@@ -156,3 +156,17 @@ def test_a_row_is_reported_alone_once_and_only_when_no_partner_can_come() -> Non
     late = run_flow(flow, [*script, {"clicks": [{"who": "bob", "m": 3, "at": at(9)}]}])
     assert {"n": 2, "m": 3} not in late.views["both"]
     assert next(entry for entry in late.ledger if entry["input"] == "right")["late_dropped"] == 1
+
+
+def test_windows_behind_a_join_wait_for_it() -> None:
+    """Both streams are long past the window when the row comes out alone, and still the window counts it."""
+    flow = rr.Flow("search")
+    searches, clicks = sources(flow)
+    both = searches.join(clicks, {"user": "who"}, within=("0 s", "30 s"), how="left")
+    flow.view("windows", both.window(rr.tumbling("10 seconds")).agg(rows=rr.count(), clicks=rr.count("m")))
+    script: list[Any] = [{"searches": [{"user": "ada", "n": 1, "query": "a", "at": at(1)}]}]
+    for seconds in (20, 30, 40, 60):
+        script += [Advance("searches", 0, at(seconds)), Advance("clicks", 0, at(seconds))]
+    found = run_flow(flow, script, drain=False)
+    assert [(row["window_start"], row["rows"], row["clicks"]) for row in found.views["windows"]] == [(at(0), 1, 0)]
+    assert found.ledger_of("window")["late_dropped"] == 0
