@@ -50,27 +50,36 @@ def invoicing(how: str, late: Any = None, lateness: str = "0 seconds") -> rr.Flo
     return flow
 
 
+def joined(how: str) -> str:
+    """The invoices in DuckDB's SQL, where of versions of one time the last counts, and a rate of 0 is none."""
+    return f"""
+        select s.region, n, amount, s."at", if(rate = 0, null, m) as m, nullif(rate, 0) as rate,
+               if(rate = 0, null, since) as since
+        from sales s asof left join
+             (from rates qualify row_number() over (partition by region, since order by m desc) = 1) r
+             on s.region = r.region and s."at" >= r.since
+        where {how == "left"} or rate > 0
+    """
+
+
 def asked(arriving: list[Any], how: str) -> dict[str, list[Any]]:
-    """The same of DuckDB, where of versions of one time the last counts, and a rate of 0 is none."""
+    """What the views of `invoicing` must hold."""
+    invoices = f"({joined(how)})"
+    queries = {
+        "invoices": f"from {invoices}",
+        "regions": "select region, count(*) as rows, sum(amount * rate) as tax, count(distinct m) as rates "
+        f"from {invoices} group by region",
+        "windows": 'select rate, time_bucket(interval 10 seconds, "at") as window_start, window_start + '
+        f"interval 10 seconds as window_end, count(*) as rows, sum(amount) as total from {invoices} group by all",
+    }
+    return answered(arriving, queries)
+
+
+def answered(arriving: list[Any], queries: dict[str, str]) -> dict[str, list[Any]]:
     opened = database().cursor()
     for topic, schema in (("sales", SALES), ("rates", RATES)):
         rows = [row for name, row in arriving if name == topic]
         opened.register(topic, pa.Table.from_pylist(rows, schema=ddl.arrow_schema(ddl.parse(schema))))
-    joined = f"""
-        (select s.region, n, amount, s."at", nullif(m, if(rate = 0, m, null)) as m, nullif(rate, 0) as rate,
-                if(rate = 0, null, since) as since
-         from sales s asof left join
-              (from rates qualify row_number() over (partition by region, since order by m desc) = 1) r
-              on s.region = r.region and s."at" >= r.since
-         where {how == "left"} or rate > 0)
-    """
-    queries = {
-        "invoices": f"from {joined}",
-        "regions": "select region, count(*) as rows, sum(amount * rate) as tax, count(distinct m) as rates "
-        f"from {joined} group by region",
-        "windows": 'select rate, time_bucket(interval 10 seconds, "at") as window_start, '
-        f"window_start + interval 10 seconds as window_end, count(*) as rows, sum(amount) as total from {joined} group by all",
-    }
     found = {name: rows_of(opened.sql(sql).to_arrow_table()) for name, sql in queries.items()}
     opened.close()
     return found
@@ -114,6 +123,45 @@ def test_with_drop_rows_wait_and_are_answered_once(arriving: list[Any], cuts: se
     assert all(change.op == "insert" for epoch in found.changes["invoices"] for change in epoch)
     waiting = run_flow(flow, cut(arriving, cuts), partitions=2, drain=False)
     assert waiting.views["invoices"] == []
+
+
+@given(ARRIVING, CUTS, st.sampled_from(["inner", "left", "right", "full"]), st.booleans())
+@examples(8)
+def test_corrections_go_through_other_joins(arriving: list[Any], cuts: set[int], how: str, is_left: bool) -> None:
+    """An answer that is taken back takes back the pairs it is in, on either side of a join, and counts in no window."""
+    flow, arriving = rr.Flow("invoicing"), numbered(arriving)
+    sales = flow.stream("sales", SALES, time="at")
+    rates = flow.table("rates", RATES, key="region", time="since")
+    priced = sales.as_of(rates, "region", how="left").select("region", "n", "amount", "at", "m", "rate")
+    twice = priced.as_of(rates.select("region", "rate as rate_again"), "region", how="left")
+    flow.view("twice", twice.select("n", "rate", "rate_again"), key="n")
+    large = sales.where("amount > 2").select("region", "n as other", "at as then")
+    within = ("-3 s", "8 s")
+    pairs = priced.join(large, "region", within, how) if is_left else large.join(priced, "region", within, how)
+    flow.view("pairs", pairs.select("region", "n", "rate", "other"))
+    windows = pairs.window(rr.tumbling("10 seconds"), by="rate").agg(rows=rr.count(), first=rr.min("n"))
+    flow.view("windows", windows)
+    flow.view("top", pairs.top(2, "rate desc, n, other", per="region").select("region", "n", "rate", "other"))
+    found = run_flow(flow, cut(arriving, cuts), partitions=2)
+
+    invoices = f"({joined('left')})".replace("rate = 0", "false").replace("nullif(rate, 0)", "rate")
+    large_rows = '(select region, n as other, "at" as "then" from sales where amount > 2)'
+    left, right = (invoices, large_rows) if is_left else (large_rows, invoices)
+    times = ('l."at"', 'r."then"') if is_left else ('l."then"', 'r."at"')
+    both = f"""
+        (select coalesce(l.region, r.region) as region, n, rate, other, coalesce({times[0]}, {times[1]}) as moment
+         from {left} l {how} join {right} r on l.region = r.region
+         and {times[1]} between {times[0]} - interval 3 seconds and {times[0]} + interval 8 seconds)
+    """
+    queries = {
+        "twice": f"select n, rate, rate as rate_again from {invoices}",
+        "pairs": f"select region, n, rate, other from {both}",
+        "windows": "select rate, time_bucket(interval 10 seconds, moment) as window_start, window_start + "
+        f"interval 10 seconds as window_end, count(*) as rows, min(n) as first from {both} group by all",
+        "top": f"select region, n, rate, other from {both} qualify row_number() over "
+        "(partition by region order by rate desc nulls last, n nulls first, other nulls first) <= 2",
+    }
+    check(found, answered(arriving, queries))
 
 
 def test_what_is_later_than_the_horizon_is_dropped_and_counted() -> None:
