@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import itertools
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,7 +41,7 @@ def test_groups_by_every(arrivals: list[tuple[int, int, int]], every: int) -> No
             now += SECOND
         reached[partition] += rows
     assert sum(rows for _, rows in sent) == total
-    assert all(later - sooner >= every * SECOND for (sooner, _), (later, _) in pairwise(sent))
+    assert all(later - sooner >= every * SECOND for (sooner, _), (later, _) in itertools.pairwise(sent))
     assert all(rows > 0 for _, rows in sent)
 
 

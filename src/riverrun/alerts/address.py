@@ -57,7 +57,10 @@ class Address:
 
     @cached_property
     def _secrets(self) -> re.Pattern[str]:
-        parts = {part for raw in self._pieces() for part in (raw, unquote(raw)) if len(part) >= _SHORTEST}
+        whole = {part for raw in self._pieces() for part in (raw, unquote(raw))}
+        # Errors show control characters in their own way, and then what is around them has to be known.
+        parts = whole | {piece for part in whole for piece in re.split(r"[\s\x00-\x1f]+", part)}
+        parts = {part for part in parts if len(part) >= _SHORTEST}
         parts -= {self._host or "", self.scheme}
         longest_first = sorted(parts, key=lambda part: (-len(part), part))
         return re.compile("|".join(map(re.escape, longest_first)), re.IGNORECASE)

@@ -115,7 +115,7 @@ class Alert:
         assert stretch is not None
         found = look(self.topic, stretch)
         if found.lost:
-            self.trouble(f"{name}: {found.lost} rows were removed by retention before they could be sent")
+            self.trouble(f"{name}: retention removed rows ({found.lost}) before they could be sent")
             log.warning("alert %s of flow %s: %s", self.name, self.flow, self._last_error)
         if found.count:
             key = stretch.key(self.topic.name)
@@ -127,8 +127,8 @@ class Alert:
                 if not error.final and line.attempts < self._attempts:
                     self._failed(name, error.message, "trying again later")
                     return
-                self._failed(name, error.message, f"{found.count} rows go to {self.topic.name}.dead")
-                line.dead += bury(self.topic, stretch, name, line.address.scrub(error.message), line.attempts)
+                self._failed(name, error.message, f"its rows ({found.count}) go to {self.topic.name}.dead")
+                line.dead += bury(self.topic, stretch, name, redacted(error.message, self.to), line.attempts)
                 failpoint("alerts.dead")
             else:
                 failpoint("alerts.sent")

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from riverrun.alerts import dispatch
-from riverrun.alerts.address import Address
+from riverrun.alerts.address import Address, redacted
 from riverrun.alerts.alert import Alert, Deliver
 from riverrun.alerts.message import Message
 from riverrun.alerts.stretch import Offsets
@@ -110,10 +110,8 @@ class Alerts:
                         return
             except Closed:
                 return
-            except (RiverrunError, OSError) as error:
-                log.warning("alerts of flow %s wait: %s", self._flow, error)
-                for alert in self._alerts.values():
-                    alert.trouble(str(error))
+            except Exception as error:  # whatever it is, rows wait in their topics and nobody else would try again
+                self._trouble(error)
                 self._sleep(_PAUSE)
 
     def _serve(self, consumer: Consumer) -> bool:
@@ -195,6 +193,16 @@ class Alerts:
             if any(0 < offset < earliest[p] for p, offset in offsets.items()):
                 begin[topic] = {p: max(offset, earliest[p]) for p, offset in offsets.items()}
         return begin
+
+    def _trouble(self, error: Exception) -> None:
+        known = isinstance(error, RiverrunError | OSError)
+        told = self._redacted(str(error) if known else f"{type(error).__name__}: {error}")
+        log.warning("alerts of flow %s wait, trying again in %g s: %s", self._flow, _PAUSE, told)
+        for alert in self._alerts.values():
+            alert.trouble(told)
+
+    def _redacted(self, text: str) -> str:
+        return redacted(text, tuple(address for alert in self._alerts.values() for address in alert.to))
 
     def _sleep(self, pause: float) -> None:
         end = time.monotonic() + pause

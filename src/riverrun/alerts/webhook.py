@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import re
 import socket
 import ssl
 import threading
@@ -22,6 +23,7 @@ from riverrun.errors import Invalid
 
 SCHEMES = ("json", "jsons")
 _METHODS = ("POST", "PUT", "PATCH")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+:[\t\x20-\x7e\xa0-\xff]*")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ def parse(address: Address) -> Hook:
     secure = address.scheme == "jsons"
     headers, parameters, method = {}, [], "POST"
     for name, value in options:
+        if name.startswith("+") and not _HEADER.fullmatch(f"{name[1:]}:{value}"):
+            raise Invalid(f"{address} has a header with characters that HTTP does not allow")
         if name.startswith("+"):
             headers[name[1:]] = value
         elif name.startswith("-"):
@@ -79,10 +83,12 @@ def post(address: Address, message: Message, timeout: float, private: bool) -> N
     deadline.start()
     try:
         status = call.exchange(hook, message)
-    except (OSError, http.client.HTTPException, ValueError) as error:
+    except (OSError, http.client.HTTPException) as error:
         if call.is_cut or isinstance(error, TimeoutError):
             raise Undelivered(f"no answer within {timeout:g} s") from None
         raise Undelivered(f"no answer ({type(error).__name__}: {error})") from None
+    except ValueError as error:  # its text would be a part of the request
+        raise Undelivered(f"the request cannot be written ({type(error).__name__})", final=True) from None
     finally:
         deadline.cancel()
         call.sock.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from riverrun.flow.nodes.node import ROW_ID, Node
@@ -52,9 +52,9 @@ class Topic(End):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Alert(End):
-    """A message per row, at most one per `every` microseconds."""
+    """A message per row, at most one per `every` microseconds. Addresses hold passwords, and are not in the repr."""
 
     kind = "alert"
-    to: tuple[str, ...]
+    to: tuple[str, ...] = field(repr=False)
     message: str | None
     every: int

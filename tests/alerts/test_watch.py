@@ -1,0 +1,135 @@
+"""What operators are told, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from alert_receiver import Receiver
+from riverrun import Flow, River
+from riverrun.alerts.alerts import Alerts
+from riverrun.alerts.watch import Watch
+
+SECOND = 1_000_000
+SETTINGS = {
+    "alert_lag": "1 minute",
+    "alert_late": 10,
+    "alert_to": "json://127.0.0.1:1/",
+    "alert_private_addresses": True,
+    "alert_timeout": "1 s",
+}
+
+
+class FakeRun:
+    def __init__(self) -> None:
+        self.state, self.reason, self.behind, self.dropped = "running", None, 0.0, 0
+
+    def status(self) -> dict[str, Any]:
+        return {"state": self.state, "reason": self.reason, "lag": {"rows": 7, "seconds": self.behind}}
+
+    def ledger(self) -> list[dict[str, Any]]:
+        return [{"late_dropped": self.dropped}, {"late_dropped": 0}]
+
+
+@pytest.fixture
+def settings() -> dict[str, Any]:
+    return SETTINGS
+
+
+class Scene:
+    """A watch with a clock that a test moves."""
+
+    def __init__(self, river: River) -> None:
+        self.river, self.run, self.now = river, FakeRun(), 1_000 * SECOND
+        self.restart()
+
+    def restart(self) -> None:
+        self.watch = Watch(self.river, "shop")
+        self.watch.open(self.run)
+
+    def passes(self, seconds: int, **changes: Any) -> None:
+        for name, value in changes.items():
+            setattr(self.run, name, value)
+        for _ in range(seconds):
+            self.now += SECOND
+            self.watch.look(self.now)
+
+    def told(self) -> list[tuple[str, str]]:
+        rows = self.river.topic("shop.alerts").read().to_pylist()
+        return [(row["kind"], row["state"]) for row in rows]
+
+    def last(self) -> str:
+        return str(self.river.topic("shop.alerts").read().to_pylist()[-1]["text"])
+
+
+@pytest.fixture
+def scene(river: River) -> Scene:
+    return Scene(river)
+
+
+def test_a_run_that_is_well_is_not_talked_about(scene: Scene) -> None:
+    scene.passes(60, behind=59.0, dropped=10)
+    assert scene.told() == []
+
+
+def test_behind_for_a_while_and_then_no_more(scene: Scene) -> None:
+    scene.passes(10, behind=3600.0)
+    scene.passes(10, behind=0.0)
+    assert scene.told() == []
+    scene.passes(60, behind=90.0)
+    assert scene.told() == [("lag", "begun")]
+    assert scene.last() == "flow shop is 1 min 30 s behind, 7 rows"
+    scene.passes(60, behind=1.0)
+    assert scene.told() == [("lag", "begun"), ("lag", "over")]
+
+
+def test_late_rows_in_a_minute(scene: Scene) -> None:
+    for total in range(0, 60, 1):
+        scene.passes(10, dropped=total)  # six in a minute
+    assert scene.told() == []
+    scene.passes(10, dropped=100)
+    assert scene.told() == [("late", "begun")]
+    scene.passes(90)
+    assert scene.told() == [("late", "begun"), ("late", "over")]
+
+
+def test_a_restart_tells_nothing_twice_and_knows_what_is_over(scene: Scene) -> None:
+    scene.passes(10, state="failed", reason="no space")
+    assert scene.told() == [("failed", "begun")]
+    assert scene.last() == "flow shop has failed and does not go on by itself: no space"
+    scene.restart()
+    scene.passes(10)
+    assert scene.told() == [("failed", "begun")]
+    scene.restart()
+    scene.passes(10, state="running")
+    assert scene.told() == [("failed", "begun"), ("failed", "over")]
+
+
+def test_failing_and_waiting_only_when_it_lasts(scene: Scene) -> None:
+    scene.passes(10, state="failing", reason="boom")
+    scene.passes(10, state="running")
+    assert scene.told() == []
+    scene.passes(30, state="waiting", reason="the store is away")
+    assert scene.told() == [("failing", "begun")]
+    assert "waits: the store is away" in scene.last()
+
+
+def test_a_failure_is_told_while_the_run_ends(receiver: Receiver, river: River) -> None:
+    object.__setattr__(river.settings, "alert_to", (receiver.url,))
+    alerts, run = Alerts(river, Flow("shop")), FakeRun()
+    alerts.start(run)
+    run.state, run.reason = "failed", "boom"
+    alerts.stop()
+    (body,) = receiver.bodies()
+    assert body["alert"] == "operator"
+    assert body["message"] == "flow shop has failed and does not go on by itself: boom"
+
+
+def test_nobody_to_tell(receiver: Receiver, river: River) -> None:
+    object.__setattr__(river.settings, "alert_to", ())
+    alerts = Alerts(river, Flow("shop"))
+    alerts.start(FakeRun())
+    alerts.stop()
+    assert alerts.status() == []
+    assert river.topics() == []
