@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 EXECUTED = [ROOT / "README.md"]
-EXECUTED += [ROOT / "docs" / f"{name}.md" for name in ("log", "flows", "joins", "testing", "http")]
+EXECUTED += [ROOT / "docs" / f"{name}.md" for name in ("log", "flows", "joins", "testing", "http", "alerts")]
 
 
 def blocks(page: Path, language: str) -> list[str]:

@@ -21,18 +21,22 @@ FORBIDDEN = {
     "position": {"*", "-errors"},
     "ddl": {"*", "-errors"},
     "java": {"*", "-errors"},
-    "log": {"flow", "state", "kernels", "spark", "views", "river"},
-    "flow": {"kernels", "state", "spark", "views", "log", "river"},
-    "state": {"kernels", "flow", "spark", "views", "log", "river"},
-    "kernels": {"flow", "spark", "views", "log", "river"},
-    "views": {"flow", "kernels", "spark", "log", "river"},
-    "intake": {"flow", "kernels", "state", "spark", "views", "river"},
+    "log": {"flow", "state", "kernels", "spark", "views", "river", "alerts"},
+    "flow": {"kernels", "state", "spark", "views", "log", "river", "alerts"},
+    "state": {"kernels", "flow", "spark", "views", "log", "river", "alerts"},
+    "kernels": {"flow", "spark", "views", "log", "river", "alerts"},
+    "views": {"flow", "kernels", "spark", "log", "river", "alerts"},
+    "intake": {"flow", "kernels", "state", "spark", "views", "river", "alerts"},
+    "runtime": {"spark", "alerts"},
+    "river": {"alerts"},
+    "alerts": {"kernels", "state", "spark", "views", "serve"},
     "serve": {"spark", "testing"},
 }
 ONLY_IN = {
     "pyspark": {"spark"},
     "typer": {"cli"},
     "rich": {"cli"},
+    "apprise": {"alerts"},
     **{package: {"serve"} for package in ("fastapi", "starlette", "uvicorn", "prometheus_client")},
 }
 
