@@ -86,3 +86,16 @@ def test_places_are_in_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_examples_in_the_module() -> None:
     assert doctest.testmod(settings).failed == 0
+
+
+def test_switches_and_addresses(tmp_path: Path) -> None:
+    file = tmp_path / "riverrun.toml"
+    file.write_text('alert_private_addresses = true\nalert_to = ["mailto://a@example.com", "json://host/a,b"]\n')
+    found = Settings.load(file, {})
+    assert found.alert_private_addresses
+    assert found.alert_to == ("mailto://a@example.com", "json://host/a,b")
+    found = Settings.load(file, {"RIVERRUN_ALERT_PRIVATE_ADDRESSES": "no", "RIVERRUN_ALERT_TO": "json://b json://c"})
+    assert not found.alert_private_addresses
+    assert found.alert_to == ("json://b", "json://c")
+    with pytest.raises(Invalid, match="setting alert_private_addresses: neither true nor false: 'maybe'"):
+        Settings.load(environ={}, alert_private_addresses="maybe")

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from alert_receiver import Receiver, fired, fraud
+from alert_receiver import SCHEMA, Receiver, fired, fraud
 from riverrun import River
+from riverrun.alerts import alerts as service
+from riverrun.alerts.address import Address
 from riverrun.alerts.alerts import Alerts
+from riverrun.alerts.message import Message
 
 
 def until(done: Callable[[], bool], timeout: float = 10) -> None:
@@ -165,3 +168,76 @@ def test_a_group_that_was_moved_back_is_sent_again(river: River, receiver: Recei
         river.groups.reset("shop.alerts", topic.name, "earliest")
     assert len(receiver.got) == 2
     assert len(set(receiver.keys())) == 1
+
+
+@pytest.mark.parametrize("settings", [{"segment_bytes": "2 kB", "alert_private_addresses": True}])
+@pytest.mark.parametrize("begun", [True, False])
+def test_rows_that_retention_removed_are_told_and_the_others_sent(
+    river: River, receiver: Receiver, begun: bool
+) -> None:
+    topic = river.topic("shop.alerts.fraud", SCHEMA, partitions=1, retention=None, retention_bytes="1 kB")
+    if begun:
+        topic.append(row("first"))
+        alerts = Alerts(river, fraud(receiver.url))
+        alerts.start()
+        alerts.stop()
+    for i in range(60):
+        topic.append(row(f"u{i}"))
+    topic.enforce_retention()
+    lost = topic.earliest[topic.name][0] - begun
+    assert 0 < lost < 60
+    again = Alerts(river, fraud(receiver.url))
+    again.start()
+    again.stop()
+    assert [body["count"] for body in receiver.bodies()] == [1] * begun + [60 - lost]
+    assert (
+        again.status()[0]["last_error"]
+        == f"json://127.0.0.1: retention removed rows ({lost}) before they could be sent"
+    )
+    assert again.status()[0]["waiting"] == 0
+
+
+def test_partitions_that_another_process_still_holds(river: River, receiver: Receiver) -> None:
+    topic = river.topic("shop.alerts.fraud", SCHEMA, partitions=4)
+    with river.consumer("shop.alerts", topic.name) as other:
+        alerts = Alerts(river, fraud(receiver.url, every=0))
+        alerts.start()
+        until(lambda: other.poll(0.05) is None and len(other.assignment.get(topic.name, [])) < 4)
+        for i in range(8):
+            topic.append(row(f"u{i}"))
+    until(lambda: sum(body["count"] for body in receiver.bodies()) >= 8)
+    alerts.stop()
+    assert sum(body["count"] for body in receiver.bodies()) == 8
+    assert len(set(receiver.keys())) == len(receiver.keys())
+    assert river.lag("shop.alerts")["rows"] == 0
+
+
+def test_a_flood_is_one_message(river: River, receiver: Receiver) -> None:
+    topic = river.topic("shop.alerts.fraud", SCHEMA)
+    for _ in range(4):
+        topic.append([row("x")] * 20_000)
+    alerts = Alerts(river, fraud(receiver.url))
+    alerts.start()
+    alerts.stop()
+    assert sum(body["count"] for body in receiver.bodies()) == 80_000
+    assert all(len(body["rows"]) == 5 for body in receiver.bodies())
+
+
+def test_something_unexpected_does_not_end_it(
+    river: River, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "_PAUSE", 0.05)
+    calls: list[Address] = []
+
+    def deliver(address: Address, _: Message) -> None:
+        calls.append(address)
+        if len(calls) < 3:
+            raise KeyError("s3cret-path")
+
+    fired(river).append(row("ada"))
+    alerts = Alerts(river, fraud("json://host/s3cret-path"), deliver=deliver)
+    alerts.start()
+    until(lambda: alerts.status()[0]["sent"] == 1)
+    alerts.stop()
+    assert len(calls) == 3
+    assert alerts.status()[0]["last_error"] == "KeyError: '…'"

@@ -190,7 +190,7 @@ class Alerts:
         begin = {}
         for topic, offsets in committed.items():
             earliest = self._river.topic(topic).earliest[topic]
-            if any(0 < offset < earliest[p] for p, offset in offsets.items()):
+            if any(offset < earliest[p] for p, offset in offsets.items()):
                 begin[topic] = {p: max(offset, earliest[p]) for p, offset in offsets.items()}
         return begin
 
