@@ -172,17 +172,18 @@ class River:
         self._check_open()
         return Groups(self._coordination, lambda name: self._open(TopicSpec(name)))
 
-    def run(self, flow: Flow, start: Start = None, suffix: str = "") -> Run:
+    def run(self, flow: Flow, start: Start = None, suffix: str = "", rebuild: bool = False) -> Run:
         """Run a flow in the background, from where it stopped. Its views exist when this returns.
 
-        `start` ("earliest", a time, a position) and `suffix` replay it into other outputs, beside the running one.
+        `start` ("earliest", a time, a position) and `suffix` replay it into other outputs, beside the running one. Of a
+        flow that has changed, and with `rebuild` of any, the views are computed from the log again first.
         """
         self._check_open()
         try:
             from riverrun.spark.query import Run
         except ImportError as error:
             raise _not_installed(error) from None
-        run = Run(self, flow, start=start, suffix=suffix)
+        run = Run(self, flow, start=start, suffix=suffix, rebuild=rebuild)
         self._runs.add(run)
         return run
 
@@ -191,7 +192,16 @@ class River:
         store = self.store
         from riverrun.views import View
 
-        return View(store, name)
+        return View(store, name, self._rebuild)
+
+    def _rebuild(self, view: str, flow: str, timeout: Duration | None) -> None:
+        for run in list(self._runs):
+            if run.name == flow and not run.wait(0):
+                return run.rebuild(timeout)
+        raise Unavailable(
+            f"view {view!r} can only be rebuilt by a run of its flow {flow!r}, and there is none here",
+            hint=f"Call river.run(flow, rebuild=True), or: riverrun view rebuild {view} FLOW.py",
+        )
 
     @property
     def store(self) -> Store:

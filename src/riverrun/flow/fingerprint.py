@@ -1,4 +1,4 @@
-"""Which columns are needed where, and a hash per stateful node that says whether its state is still good.
+"""Which columns are needed where, and a hash per stateful node and per view: whether its state, its rows are still good.
 
 Both follow the columns down the graph: a column of a topic that no one reads may come and go, and a `select` may gain a
 column, without touching the state of a node that does not use it.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from riverrun.flow.nodes import End, Node
+from riverrun.flow.nodes import End, Node, View
 from riverrun.flow.nodes.node import Columns, canonical
 
 
@@ -22,12 +22,33 @@ def fingerprints(nodes: Sequence[Node]) -> dict[str, str]:
         wanted = frozenset(node.schema) if node.stateful else wanted
         if (node.id, wanted) not in found:
             below = [of(part, columns) for part, columns in zip(node.inputs, node.needs(wanted), strict=True)]
-            settings = canonical(tuple(node.settings(wanted).items()))
-            text = "|".join([node.kind, settings, *below])
-            found[node.id, wanted] = hashlib.sha256(text.encode()).hexdigest()
+            found[node.id, wanted] = _hash(node, wanted, below)
         return found[node.id, wanted]
 
     return {node.id: of(node, frozenset()) for node in nodes if node.stateful}
+
+
+def view_fingerprints(views: Sequence[View]) -> dict[str, str]:
+    """For each view, by id, the hash of its key and of what lies between it and the stateful nodes that feed it."""
+
+    def of(node: Node, wanted: Columns) -> str:
+        if node.stateful:
+            return node.id  # it has a fingerprint of its own
+        return _hash(
+            node, wanted, [of(part, needs) for part, needs in zip(node.inputs, node.needs(wanted), strict=True)]
+        )
+
+    found = {}
+    for view in views:
+        columns = canonical((*view.node.schema, *view.key))
+        text = f"{columns}|{of(view.node, frozenset(view.node.schema))}"
+        found[view.id] = hashlib.sha256(text.encode()).hexdigest()
+    return found
+
+
+def _hash(node: Node, wanted: Columns, below: Sequence[str]) -> str:
+    settings = canonical(tuple(node.settings(wanted).items()))
+    return hashlib.sha256("|".join([node.kind, settings, *below]).encode()).hexdigest()
 
 
 def needed(nodes: Sequence[Node], ends: Sequence[End]) -> dict[str, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from typing import Any
 from riverrun.durations import Duration
 from riverrun.errors import Invalid
 from riverrun.flow import ends, names
-from riverrun.flow.fingerprint import fingerprints, needed
+from riverrun.flow.fingerprint import fingerprints, needed, view_fingerprints
 from riverrun.flow.graph import Graph, InputTopic, WrittenTopic
 from riverrun.flow.names import Names
 from riverrun.flow.nodes import Alert, Clock, End, Lookup, Node, Source, StreamSource, TableSource, Topic, View
@@ -154,6 +154,11 @@ class Flow:
     def fingerprint(self) -> dict[str, str]:
         """For each stateful node, by id, a hash that changes if and only if it or what is below computes otherwise."""
         return fingerprints(self.nodes)
+
+    def view_fingerprint(self) -> dict[str, str]:
+        """For each view, by id, a hash that changes if and only if it takes other rows or columns from the stateful
+        nodes and topics behind it, or has another key."""
+        return view_fingerprints(list(self.views.values()))
 
     def to_json(self) -> dict[str, Any]:
         """The flow as a JSON document: nodes, edges, ends."""

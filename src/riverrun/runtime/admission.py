@@ -1,20 +1,52 @@
-"""What a run of a flow refuses before it starts: what cannot be gone on with, or would not be right."""
+"""What a run of a flow does before it starts: goes on, computes its views from the log again, or refuses, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from riverrun import ddl
 from riverrun.errors import Conflict, Corrupt, did_you_mean
+from riverrun.flow import Flow
 from riverrun.flow.graph import InputTopic
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.runtime.checkpoint import Checkpoint
-from riverrun.runtime.job import Job
-from riverrun.runtime.manifest import Manifest
+from riverrun.runtime.manifest import Manifest, computation, home_of
 from riverrun.views import Last, Store
 
 ANEW = "Run it under another name, or replay into other outputs with suffix="
+REBUILD = "river.run(flow, rebuild=True), or riverrun run FLOW.py --rebuild"
+
+
+@dataclass(frozen=True)
+class Admission:
+    """How a run begins: it goes on in `home` from what its last epoch left (`known`, None before the first); or, with
+    `anew`, the views are computed from the log again first, and that says why."""
+
+    home: str
+    known: Manifest | None
+    anew: str | None = None
+
+
+def admitted(
+    name: str,
+    flow: Flow,
+    store: Store,
+    checkpoints: str,
+    inputs: Mapping[str, Topic],
+    start: Mapping[str, Mapping[int, int]] | None = None,
+    rebuild: bool = False,
+) -> Admission:
+    """What a run of the flow, under this name, begins with. `rebuild` asks for computing everything again."""
+    last = store.last(name)
+    home = home_of(checkpoints, name, last)
+    found = changes(flow, last, flow.topics())
+    if found or (rebuild and last.epoch):
+        why = f"has changed since its last epoch ({', '.join(found)})" if found else "is rebuilt"
+        _refuse_forgotten(name, inputs, start, f"{why}, and " if found else "")
+        return Admission(home, None, why)
+    return Admission(home, resumable(name, store, Checkpoint(home, name), inputs))
 
 
 def resumable(flow: str, store: Store, checkpoint: Checkpoint, inputs: Mapping[str, Topic]) -> Manifest | None:
@@ -50,19 +82,34 @@ def refuse_drained(flow: str, last: Last, inputs: Mapping[str, Topic]) -> None:
     if behind:
         raise Conflict(
             f"flow {flow} was drained: its input was declared finished, and {', '.join(behind)} has new rows",
-            hint="Rebuild it to take in new rows, or replay into other outputs with suffix=",
+            hint=f"Rebuild it to take in new rows: {REBUILD}; or replay into other outputs with suffix=",
         )
 
 
-def refuse_changed(flow: str, known: Manifest | None, job: Job) -> None:
-    """State belongs to the node that it was computed for."""
-    if known is None:
-        return
-    now = {operator.id: operator.fingerprint for stage in job.stages for operator in stage}
-    changed = sorted(node for node, print_ in now.items() if known.fingerprints.get(node, print_) != print_)
-    fresh = sorted(node for node in now if node not in known.fingerprints)
-    if changed or fresh:
-        raise Conflict(f"flow {flow} has changed since its last epoch: {', '.join([*changed, *fresh])}", hint=ANEW)
+def changes(flow: Flow, last: Last, topics: Iterable[str]) -> list[str]:
+    """What makes a flow another one than that of its last epoch: nodes and views that are changed or new, and topics it
+    did not read before or does not read any more. State and views have to be computed from the log again then."""
+    if last.epoch == 0 or last.manifest is None:
+        return []
+    before = Manifest.decode(last.manifest).fingerprints
+    found = [name for name, fingerprint in computation(flow).items() if before.get(name) != fingerprint]
+    return sorted(found) + [f"topic {name}" for name in sorted(set(last.positions) ^ set(topics))]
+
+
+def _refuse_forgotten(
+    flow: str, inputs: Mapping[str, Topic], start: Mapping[str, Mapping[int, int]] | None, why: str
+) -> None:
+    """`Conflict` when the log no longer has what a flow has to be computed from again: all of it, or all from `start`."""
+    forgotten = [
+        name
+        for name, topic in inputs.items()
+        if any(offset > (start or {}).get(name, {}).get(p, 0) for p, offset in topic.earliest[name].items())
+    ]
+    if forgotten:
+        raise Conflict(
+            f"flow {flow} {why}cannot be rebuilt: the beginning of {', '.join(forgotten)} was removed by retention",
+            hint=ANEW,
+        )
 
 
 def check_declared(declared: InputTopic, spec: TopicSpec) -> None:

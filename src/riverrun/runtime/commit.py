@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, QUARANTINE, W
 from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, TIME, WEIGHT
 from riverrun.runtime.host import Control
 from riverrun.runtime.job import Job
-from riverrun.runtime.manifest import Manifest, SourceClock
+from riverrun.runtime.manifest import Manifest, SourceClock, computation
 from riverrun.runtime.outputs import alert_topic, quarantine, view_spec
 from riverrun.state.directory import StateDirectory
 from riverrun.views import Epoch, Store
@@ -83,10 +84,18 @@ def take_apart(packed: pa.Table) -> Outputs:
 
 
 class Committer:
-    """Commits the epochs of one run of a flow."""
+    """Commits the epochs of one run of a flow, or of a rebuild: that has tables of its own, and writes to no topic."""
 
     def __init__(
-        self, flow: Flow, job: Job, store: Store, topics: Mapping[str, Topic], home: str, suffix: str, fence: int
+        self,
+        flow: Flow,
+        job: Job,
+        store: Store,
+        topics: Mapping[str, Topic],
+        home: str,
+        suffix: str,
+        fence: int,
+        rebuild: int | None = None,
     ) -> None:
         self._flow = flow
         self._job = job
@@ -95,8 +104,11 @@ class Committer:
         self._name = flow.name + suffix
         self._suffix = suffix
         self._fence = fence
+        self._rebuild = rebuild
+        self._home = os.path.basename(home)
         self._state = StateDirectory(f"{home}/state")
-        self.last = store.last(self._name)
+        self.last = store.last(self._name, rebuild)
+        self._base = Manifest.decode(self.last.manifest).base if self.last.manifest else 0
 
     def is_committed(self, epoch: int) -> bool:
         """Whether there is nothing left to do for this epoch."""
@@ -124,21 +136,18 @@ class Committer:
     def apply(self, made: Outputs) -> None:
         """Everything an epoch does, step by step. After a `Transient` error it may be called again."""
         failpoint("commit.begin")
-        for end in self._flow.derived.values():
-            self._append(end, made)
-        for alert in self._flow.alerts.values():
-            self._fire(alert, made)
-        failpoint("commit.topics")
-        self._append_aside(made)
-        failpoint("commit.aside")
+        if self._rebuild is None:
+            self._write_topics(made)
         manifest = Manifest(
             epoch=made.control.epoch,
             shards=self._job.shards,
             nodes=made.nodes,
-            fingerprints={operator.id: operator.fingerprint for stage in self._job.stages for operator in stage},
+            fingerprints=computation(self._flow),
             final=made.control.final,
             sources=self._sources(made.control),
             memory=made.control.memory,
+            home=self._home,
+            base=self._base,
         )
         epoch = Epoch(
             flow=self._name,
@@ -149,12 +158,22 @@ class Committer:
             manifest=manifest.encode(),
             ledger=_added(self.last.ledger, made.counts),
             received=made.control.received,
+            rebuild=self._rebuild,
             whole=frozenset(n + self._suffix for n, end in self._flow.views.items() if end.node.is_table),
         )
         self._store.commit(epoch)
         failpoint("commit.store")
-        self.last = self._store.last(self._name)
+        self.last = self._store.last(self._name, self._rebuild)
         self._sweep(manifest)
+
+    def _write_topics(self, made: Outputs) -> None:
+        for end in self._flow.derived.values():
+            self._append(end, made)
+        for alert in self._flow.alerts.values():
+            self._fire(alert, made)
+        failpoint("commit.topics")
+        self._append_aside(made)
+        failpoint("commit.aside")
 
     def _sources(self, control: Control) -> dict[str, SourceClock]:
         """Every source's clock after the epoch, for the status."""
@@ -188,7 +207,7 @@ class Committer:
             table = _upserts(rows, names, end.key)
         else:
             table = rows.select(names).append_column("_time", moment)
-        topic.append(table, producer=self._name, sequence=made.control.epoch, fence=self._fence)
+        self._appended(topic, table, made)
 
     def _fire(self, end: Alert, made: Outputs) -> None:
         """Rows that came to be: messages are made of them by whoever sends them."""
@@ -201,7 +220,7 @@ class Committer:
         came = net(frame, WEIGHT, key).filter(pl.col(OP).is_in([INSERT, NEW])).sort(PARTITION, OFFSET)
         topic = self._topics[alert_topic(self._name, end.name)]
         table = came.select(*topic.schema.names, pl.col(TIME).cast(pl.Datetime("us", "UTC"))).to_arrow()
-        topic.append(table, producer=self._name, sequence=made.control.epoch, fence=self._fence)
+        self._appended(topic, table, made)
 
     def _append_aside(self, made: Outputs) -> None:
         """Late and quarantined rows: ordinary topics, one append for each."""
@@ -214,7 +233,10 @@ class Committer:
         for name, parts in found.items():
             topic = self._topics[name]
             table = _fitted(pa.concat_tables(parts, promote_options="permissive"), topic)
-            topic.append(table, producer=self._name, sequence=made.control.epoch, fence=self._fence)
+            self._appended(topic, table, made)
+
+    def _appended(self, topic: Topic, table: pa.Table, made: Outputs) -> None:
+        topic.append(table, producer=self._name, sequence=self._base + made.control.epoch, fence=self._fence)
 
     def _sweep(self, manifest: Manifest) -> None:
         """Now and then remove state files that no epoch can need any more."""

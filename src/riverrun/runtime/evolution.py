@@ -1,4 +1,4 @@
-"""What would happen if a flow were run now: which state is kept, which is new, and what stands in the way."""
+"""What would happen if a flow were run now: which state is kept, which is computed again, and what stands in the way."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from riverrun.flow import Flow
 from riverrun.flow.nodes import Node, Source
 from riverrun.log.topic import Topic
 from riverrun.river import River
-from riverrun.runtime.admission import ANEW, check_declared, resumable
-from riverrun.runtime.checkpoint import Checkpoint
-from riverrun.runtime.manifest import Manifest
+from riverrun.runtime.admission import admitted, check_declared
+from riverrun.runtime.manifest import Manifest, computation
 from riverrun.views import Last
 
 Fate = Literal["unchanged", "new", "changed", "refused", "gone"]
+What = Literal["starts", "resumes", "rebuilds", "refused"]
 
 
 @dataclass(frozen=True)
 class NodePlan:
-    """A stateful node: `unchanged` keeps its state; `new` and `changed` ones have to be computed from the log, and are
-    `refused` where the log no longer has it all; the state of a node that is `gone` is dropped."""
+    """A stateful node, or a view that changed by itself: `unchanged` ones keep their state; `new` and `changed` ones have
+    to be computed from the log, the others with them, and are `refused` where the log no longer has it all; the state of
+    a node that is `gone` is dropped."""
 
     node: str
     fate: Fate
@@ -33,11 +34,11 @@ class NodePlan:
 
 @dataclass(frozen=True)
 class FlowPlan:
-    """What a run would do: it `starts`, `resumes` behind its last epoch, or is `refused`, and why."""
+    """What a run would do: it `starts`, `resumes` behind its last epoch, `rebuilds` the views, or is `refused`, and why."""
 
     flow: str
     epoch: int
-    run: Literal["starts", "resumes", "refused"]
+    run: What
     reason: str | None
     nodes: list[NodePlan]
 
@@ -45,24 +46,22 @@ class FlowPlan:
 def plan_flow(flow: Flow, river: River | None) -> FlowPlan:
     """The plan of a flow for a river, None for one that is not there yet. Looking changes nothing."""
     inputs = _inputs(flow, river)
-    last, known, reason = Last(0, 0, {}), None, None  # type: ignore[arg-type]
+    last = Last(0, 0, {})  # type: ignore[arg-type]
+    run: What = "starts"
+    reason = None
     if river is not None:
         try:
             for name, topic in inputs.items():
                 check_declared(flow.topics()[name], topic.spec)
             if "://" in river.views_address or os.path.exists(river.views_address):
                 last = river.store.last(flow.name)
-                known = Manifest.decode(last.manifest) if last.manifest else None
-                resumable(flow.name, river.store, Checkpoint(f"{river.checkpoints}/{flow.name}", flow.name), inputs)
+                admission = admitted(flow.name, flow, river.store, river.checkpoints, inputs)
+                run = "rebuilds" if admission.anew else "resumes" if last.epoch else "starts"
+                if admission.anew:
+                    reason = f"flow {flow.name} {admission.anew}: its views are computed from the log again"
         except RiverrunError as error:
-            reason = str(error)
-    nodes = list(_nodes(flow, known, inputs))
-    other = [node.node for node in nodes if node.fate in ("new", "changed", "refused")]
-    if reason is None and known is not None and other:
-        reason = f"flow {flow.name} has changed since its last epoch: {', '.join(other)}. {ANEW}"
-    return FlowPlan(
-        flow.name, last.epoch, "refused" if reason else "resumes" if last.epoch else "starts", reason, nodes
-    )
+            run, reason = "refused", str(error)
+    return FlowPlan(flow.name, last.epoch, run, reason, list(_nodes(flow, last, inputs, run)))
 
 
 def _inputs(flow: Flow, river: River | None) -> dict[str, Topic]:
@@ -73,22 +72,28 @@ def _inputs(flow: Flow, river: River | None) -> dict[str, Topic]:
     return {name: river.topic(name) for name in flow.topics() if name in there}
 
 
-def _nodes(flow: Flow, known: Manifest | None, inputs: dict[str, Topic]) -> Iterator[NodePlan]:
-    before = known.fingerprints if known else {}
+def _nodes(flow: Flow, last: Last, inputs: dict[str, Topic], run: What) -> Iterator[NodePlan]:
+    before = Manifest.decode(last.manifest).fingerprints if last.manifest else {}
     nodes = {node.id: node for node in flow.nodes}
-    now = flow.fingerprint()
-    for node, fingerprint in now.items():
-        place = str(nodes[node].place)
-        if before.get(node) == fingerprint:
-            yield NodePlan(node, "unchanged", place, "state kept")
+    views = {view.id: view for view in flow.views.values()}
+    now = computation(flow)
+    kept = "state computed again with the others" if run == "rebuilds" else "state kept"
+    for name, fingerprint in now.items():
+        node, place = (nodes[name], nodes[name].place) if name in nodes else (views[name].node, views[name].place)
+        if before.get(name) == fingerprint:
+            if name in nodes:
+                yield NodePlan(name, "unchanged", str(place), kept)
             continue
-        removed = [topic for topic in _topics(nodes[node]) if topic in inputs and _begins_later(inputs[topic])]
-        if removed:
-            yield NodePlan(node, "refused", place, f"the beginning of {', '.join(removed)} was removed by retention")
+        if name in views and (not before or (node.id in now and before.get(node.id) != now[node.id])):
+            continue  # its node says it
+        removed = [topic for topic in _topics(node) if topic in inputs and _begins_later(inputs[topic])]
+        if removed and last.epoch:
+            note = f"the beginning of {', '.join(removed)} was removed by retention"
+            yield NodePlan(name, "refused", str(place), note)
         else:
-            yield NodePlan(node, "changed" if node in before else "new", place, "computed from the log")
-    for node in sorted(set(before) - set(now)):
-        yield NodePlan(node, "gone", None, "state dropped")
+            yield NodePlan(name, "changed" if name in before else "new", str(place), "computed from the log")
+    for name in sorted(set(before) - set(now)):
+        yield NodePlan(name, "gone", None, "no longer kept up" if name.startswith("view-") else "state dropped")
 
 
 def _topics(node: Node) -> set[str]:

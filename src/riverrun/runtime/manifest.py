@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from riverrun.errors import Conflict
+from riverrun.flow import Flow
 from riverrun.views import Last
 
 
@@ -23,7 +24,12 @@ class SourceClock(msgspec.Struct):
 
 
 class Manifest(msgspec.Struct):
-    """State after an epoch: node id → shard → entry, and what it was computed for."""
+    """State after an epoch: node id → shard → entry, and what it was computed for.
+
+    `home` is the directory of the checkpoint and the state it belongs to; a rebuild has its own, so the transaction that
+    switches also decides which counts. A rebuild numbers its epochs from 1; `base` is what has to be added to an epoch's
+    number so that sequences in topics go on rising.
+    """
 
     epoch: int
     shards: int
@@ -32,6 +38,8 @@ class Manifest(msgspec.Struct):
     final: bool = False
     sources: dict[str, SourceClock] = {}
     memory: str | None = None  # the planner's file that the clocks follow from
+    home: str = ""  # below the river's checkpoints; by default the flow's name
+    base: int = 0
 
     def encode(self) -> bytes:
         return msgspec.msgpack.encode(self)
@@ -39,6 +47,17 @@ class Manifest(msgspec.Struct):
     @classmethod
     def decode(cls, data: bytes) -> Manifest:
         return msgspec.msgpack.decode(data, type=cls)
+
+
+def computation(flow: Flow) -> dict[str, str]:
+    """What a manifest says of the flow it was made by: the fingerprints of its stateful nodes and of its views."""
+    return {**flow.fingerprint(), **flow.view_fingerprint()}
+
+
+def home_of(checkpoints: str, flow: str, last: Last) -> str:
+    """The directory of a flow's checkpoint and state."""
+    name = Manifest.decode(last.manifest).home if last.manifest else ""
+    return f"{checkpoints}/{name or flow}"
 
 
 def state_before(last: Last, epoch: int, flow: str) -> dict[str, dict[str, Any]]:

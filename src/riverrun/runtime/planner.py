@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import os
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +25,10 @@ from riverrun.kernels.clock import corrected
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
 from riverrun.kernels.watermark import HEARD, Watermarks, ahead
 from riverrun.log.topic import Summary, Topic
+from riverrun.position import Position
 from riverrun.runtime.job import Job, Reading
+
+Positions = Mapping[str, Mapping[int, int]]
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,9 @@ class Limit:
     size: int = 256 << 20  # bytes
 
 
+_UNLIMITED = Limit(sys.maxsize, sys.maxsize)
+
+
 class Planner:
     """Plans epoch after epoch. Its memory is a value in a file that the plan names, so a restart goes on with it."""
 
@@ -99,27 +106,36 @@ class Planner:
         }
         return Plan(0, 0, positions, dict.fromkeys(self._sources(), (MIN_TIME, MIN_TIME)), None)
 
-    def next(self, plan: Plan, finish: bool = False) -> Plan | None:
-        """The epoch after `plan`, or None when there is nothing to do yet. `finish` ends the input once all is read."""
+    def next(
+        self, plan: Plan, finish: bool = False, until: Positions | None = None, together: Positions | None = None
+    ) -> Plan | None:
+        """The epoch after `plan`, or None when there is nothing to do yet. `finish` ends the input once all is read.
+
+        Nothing is read beyond `until`, and no time passes there: what comes next is for another to plan. What is left up
+        to `together` is read as one epoch.
+        """
         if plan.final:
             return None
-        following = self._following(plan, finish)
+        following = self._following(plan, finish, until, together)
         if following is None:
             return None
         failpoint("plan.done")
         # Where topics begin may have moved by the time the first epoch is repeated.
         return replace(following, begin=plan.positions) if plan.epoch == 0 else following
 
-    def _following(self, plan: Plan, finish: bool) -> Plan | None:
+    def _following(self, plan: Plan, finish: bool, until: Positions | None, together: Positions | None) -> Plan | None:
         # Taken before the ends are read, so that nothing received up to it can be missed later.
         now = self._clock()
-        ends = {name: topic.latest[name] for name, topic in self._topics.items()}
-        pairs = [(ends[name][p], offset) for name, parts in plan.positions.items() for p, offset in parts.items()]
-        if any(offset > end for end, offset in pairs):
+        log_ends = {name: topic.latest[name] for name, topic in self._topics.items()}
+        at_once = together is not None and not Position(together) <= plan.positions
+        ends = _bounded(plan, log_ends, until if not at_once else together)
+        if not Position(plan.positions) <= log_ends:
             for name, topic in self._topics.items():
-                topic.check_range(plan.positions[name], topic.earliest[name], ends[name])
-        behind = any(end > offset for end, offset in pairs)
+                topic.check_range(plan.positions[name], topic.earliest[name], log_ends[name])
+        behind = not Position(ends) <= plan.positions
         known = self._recall(plan)
+        if not behind and until is not None:
+            return None
         if not behind:
             due = [value.deadline for value in known.values() if value.deadline is not None]
             if not finish and (not due or min(due) > now):
@@ -127,8 +143,8 @@ class Planner:
             failpoint("plan.begin")
             return self._finished(plan, known) if finish else self._advanced(plan, known, plan.positions, now, {})
         failpoint("plan.begin")
-        positions, received, taken = self._cut(plan, ends)
-        read_all = all(positions[name][p] >= end for name, parts in ends.items() for p, end in parts.items())
+        positions, received, taken = self._cut(plan, ends, _UNLIMITED if at_once else self._limit)
+        read_all = all(positions[name][p] >= end for name, parts in log_ends.items() for p, end in parts.items())
         return self._advanced(plan, known, positions, max(received, now) if read_all else received, taken)
 
     def deadline(self, plan: Plan) -> int | None:
@@ -146,7 +162,7 @@ class Planner:
             yield from (clock for clock, _, _ in reading.clocks)
 
     def _cut(
-        self, plan: Plan, ends: Mapping[str, Mapping[int, int]]
+        self, plan: Plan, ends: Positions, limit: Limit
     ) -> tuple[dict[str, dict[int, int]], int, dict[str, list[Summary]]]:
         """Frames in the order they arrived, over all topics, until there are enough rows."""
         streams = [self._arrived(name, plan.positions[name], ends[name]) for name in self._topics]
@@ -154,7 +170,7 @@ class Planner:
         taken: dict[str, list[Summary]] = {name: [] for name in self._topics}
         rows, size, received = 0, 0, plan.received
         for moment, name, part in heapq.merge(*streams, key=lambda item: item[0]):
-            if (rows >= self._limit.rows or size >= self._limit.size) and moment > received:
+            if (rows >= limit.rows or size >= limit.size) and moment > received:
                 break
             rows += part.rows
             size += part.size
@@ -332,6 +348,18 @@ class Planner:
             for name in os.listdir(self._memory):
                 if name[:12].isdigit() and int(name[:12]) < epoch - 8:
                     os.unlink(f"{self._memory}/{name}")
+
+
+def _bounded(plan: Plan, ends: Positions, bound: Positions | None) -> Positions:
+    """Where reading ends: where the log does, or before it; never behind the plan."""
+    if bound is None:
+        return ends
+    return {
+        name: {
+            p: max(min(end, bound.get(name, {}).get(p, 0)), plan.positions[name].get(p, 0)) for p, end in parts.items()
+        }
+        for name, parts in ends.items()
+    }
 
 
 def _ahead(moment: int, received: int, max_skew: int | None) -> bool:

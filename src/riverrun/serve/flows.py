@@ -63,6 +63,7 @@ class Flows:
 
     def _elsewhere(self, store: Store, name: str) -> dict[str, Any]:
         try:
+            from riverrun.runtime.manifest import home_of
             from riverrun.runtime.status import flow_status
         except ImportError as error:
             raise Unavailable(
@@ -77,7 +78,7 @@ class Flows:
             except NotFound:
                 continue  # dropped since
         return {
-            **flow_status(name, last, ends, f"{self.backend.river.checkpoints}/{name}"),
+            **flow_status(name, last, ends, home_of(self.backend.river.checkpoints, name, last)),
             "here": False,
             "state": None,  # whether it runs, only its own process knows
             "fence": last.fence,

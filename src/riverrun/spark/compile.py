@@ -32,7 +32,7 @@ def streaming_frame(spark: SparkSession, deployment: Deployment, flow: Flow) -> 
     job = deployment.job
     spark.dataSource.register(log_source(deployment, spark_schema(source_shape(job).schema)))
     frames: dict[str, DataFrame] = {}  # where the rows of an origin are
-    frame = spark.readStream.format(source_name(deployment.flow)).load()
+    frame = spark.readStream.format(source_name(deployment.label)).load()
     frame = _behind(frame, job, list(job.sources), 0, flow, frames)
     for stage, operators in enumerate(job.stages):
         spread = frame.repartitionById(job.shards, F.col("shard"))

@@ -18,6 +18,7 @@ _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 # What Spark wraps around the error that matters.
 _AROUND = {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR"}
 _LONGEST = 500
+PAUSES = (0.5, 1, 2, 5)  # seconds after a failure; who fails once more at the same epoch is given up
 
 
 def understood(error: BaseException) -> RiverrunError | None:

@@ -6,7 +6,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyspark.logger import PySparkLogger
@@ -14,37 +15,28 @@ from pyspark.sql import DataFrame
 
 from riverrun.alerts.alerts import Alerts
 from riverrun.durations import Duration, seconds
-from riverrun.errors import (
-    Closed,
-    Conflict,
-    Fenced,
-    RiverrunError,
-    TimedOut,
-    Transient,
-    Unavailable,
-)
+from riverrun.errors import Closed, Conflict, RiverrunError, TimedOut, Transient, Unavailable
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
-from riverrun.flow.graph import InputTopic
-from riverrun.log.spec import TopicSpec
-from riverrun.log.topic import Start, Topic
+from riverrun.log.topic import Start
 from riverrun.position import Position
 from riverrun.river import River
-from riverrun.runtime.admission import check_declared, refuse_changed, refuse_drained, resumable
+from riverrun.runtime.admission import Admission, admitted, refuse_drained
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compiler import compile_flow
-from riverrun.runtime.job import Job
-from riverrun.runtime.manifest import Manifest
-from riverrun.runtime.outputs import output_specs, view_spec
+from riverrun.runtime.manifest import Manifest, home_of
+from riverrun.runtime.opening import beginning, open_inputs, open_outputs, shut_out
+from riverrun.runtime.outputs import view_spec
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.planner import Limit
 from riverrun.runtime.status import flow_status, moment
 from riverrun.spark import failures
 from riverrun.spark.compile import Analyst, streaming_frame
 from riverrun.spark.progress import Progress
+from riverrun.spark.rebuild import Rebuild, Rebuilds, clean
 from riverrun.spark.session import cores, session
-from riverrun.spark.source import Deployment
+from riverrun.spark.source import Deployment, deployed
 
 log = logging.getLogger("riverrun.spark")
 
@@ -52,7 +44,6 @@ log = logging.getLogger("riverrun.spark")
 for _name in ("py4j.clientserver", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     PySparkLogger.getLogger(_name).setLevel(logging.CRITICAL)
 
-_PAUSES = (0.5, 1, 2, 5)  # after a failure; a run that fails once more at the same epoch is given up
 _LOOK = 2  # seconds between two looks whether a newer run has taken over
 
 
@@ -67,48 +58,46 @@ class Run:
         suffix: str = "",
         max_rows: int | None = None,
         committer: Callable[..., Committer] = Committer,
+        rebuild: bool = False,
     ) -> None:
         self.flow = flow
         self.name = flow.name + suffix
         self._river = river
         self._suffix = suffix
-        self._home = f"{river.checkpoints}/{self.name}"
         self._alerts = Alerts(river, flow, suffix)
-        os.makedirs(f"{self._home}/state", exist_ok=True)
         self._store = river.store
-        self._checkpoint = Checkpoint(self._home, self.name)
-        self._inputs = self._open_inputs()
-        known = resumable(self.name, self._store, self._checkpoint, self._inputs)
+        self._make_committer = committer
+        self._inputs = open_inputs(river, flow)
+        self._begin = beginning(self._inputs, start)
+        admission = self._admitted(rebuild)
         self._spark = session(river.master, river.settings)
-        job = compile_flow(flow, known.shards if known else cores(), Analyst(self._spark))
-        refuse_changed(self.name, known, job)
-        self._fence = self._store.take_fence(self.name)
-        topics = self._open_outputs(job)
-        self._committer = committer(flow, job, self._store, topics, self._home, suffix, self._fence)
-        refuse_drained(self.name, self._committer.last, self._inputs)  # by the run that was shut out just now
-        self._deployment = Deployment(
-            river=river.path,
-            job=job,
-            flow=self.name,
-            home=self._home,
-            views=river.views_address,
-            start=self._start(start),
-            limit=Limit(max_rows or river.settings.epoch_rows, river.settings.epoch_bytes),
-            slices=cores(),
-        )
-        if os.path.exists(self._deployment.finish_mark):
-            os.unlink(self._deployment.finish_mark)
+        shards = admission.known.shards if admission.known else cores()
+        self._job = compile_flow(flow, shards, Analyst(self._spark))
+        self._topics = open_outputs(river, flow, self._job, self._inputs, suffix)
+        self._limit = Limit(max_rows or river.settings.epoch_rows, river.settings.epoch_bytes)
+        self._fence = 0
+        self._finishing = False
         self._failure: BaseException | None = None
         self._raised: BaseException | None = None  # by the newest call of `_take`, while Spark only knows its text
         self._trouble: BaseException | None = None  # since when no epoch succeeded
         self._next_try: int | None = None
         self._progress = Progress()
         self._taking = threading.Lock()
+        self._halting = threading.Event()
         self._stopping = threading.Event()
         self._ended = threading.Event()
+        self._live = threading.Event()  # not yet while views have to be rebuilt first
         self._patience = Patience(f"flow {self.name}", self._stopping)
         self._query: Any = None
-        self._start_query()
+        what = (river, flow, suffix, self._job, self._inputs, self._begin, self._limit, self._spark, self._stopping)
+        self._rebuilds = Rebuilds(partial(Rebuild, *what), self._check_going_on)
+        if admission.anew:
+            log.warning("flow %s %s: its views are computed from the log again", self.name, admission.anew)
+            begun = self._rebuilds.begin(self._progress)
+            self._use(begun.deployment, begun.committer)
+        else:
+            self._take_over()
+            self._go_live(self._resumed(admission.home))
         self._watcher = threading.Thread(target=self._watch, name=f"riverrun-{self.name}", daemon=True)
         self._watcher.start()
         self._alerts.start(self)
@@ -124,6 +113,8 @@ class Run:
         wanted = Position({name: topic.latest[name] for name, topic in self._inputs.items()})
 
         def done() -> bool:
+            if not self._live.is_set():
+                return False
             last = self._committer.last
             if wanted <= Position(last.positions):
                 return True
@@ -134,10 +125,24 @@ class Run:
 
     def drain(self, timeout: Duration | None = None) -> None:
         """Treat the input as finished: close every window, commit, stop."""
-        with open(self._deployment.finish_mark, "w", encoding="utf-8"):
-            pass
-        self._wait(self._is_final, timeout, "drain")
+        self._finishing = True
+        self._deployment.finish(True)
+        self._wait(lambda: self._live.is_set() and self._is_final(), timeout, "drain")
         self.stop()
+
+    def rebuild(self, timeout: Duration | None = None) -> None:
+        """Compute the views from the log again while the run goes on, then put them in place of the ones there are, at
+        once. No topic is written again. After `timeout`, or if it fails, everything is as it was."""
+        limit = seconds(timeout)
+        deadline = None if limit is None else time.monotonic() + limit
+        self._wait(self._live.is_set, timeout, "rebuild its views")
+        self._admitted(rebuild=True)
+        self._rebuilds.beside(self.name, deadline)
+
+    @property
+    def is_rebuilding(self) -> bool:
+        """Whether views are being computed from the log again."""
+        return self._rebuilds.current is not None
 
     def wait(self, timeout: Duration | None = None) -> bool:
         """Whether the run has ended, waiting so long for it. Raises what made it fail."""
@@ -160,6 +165,8 @@ class Run:
         # The epoch in progress is finished first, unless it waits for something that is away.
         if self._taking.acquire(timeout=-1 if limit is None else limit):
             self._taking.release()
+        if not self._live.is_set():
+            self._ended.wait(30)  # a rebuild is given up
         self._ask_spark()
         self._stop_query()
         self._ended.wait(30)
@@ -168,12 +175,14 @@ class Run:
         """Where the run is, as plain data: its state and why, epoch, lag, watermarks and who holds them back, rows per
         second, the last epoch's times in seconds, what the state takes. Answers after the end, too."""
         self._ask_spark()
+        rebuild = self._rebuilds.current
         ends = {name: topic.latest[name] for name, topic in self._inputs.items()}
         return {
             **flow_status(self.name, self._committer.last, ends, self._home),
             "state": self._state(),
             "reason": self._reason(),
             "next_try": moment(self._next_try) if self._next_try else None,
+            "rebuild": dict(zip(("rows", "of"), rebuild.done, strict=True)) if rebuild else None,
             "fence": self._fence,
             "rows_per_second": self._progress.rate(),
             "times": self._progress.times(self._inputs, cores()),
@@ -183,7 +192,7 @@ class Run:
 
     def _ask_spark(self) -> None:
         """Take in what Spark has reported since; it forgets its reports when it is stopped."""
-        if not self._progress.is_complete:
+        if self._query is not None and not self._progress.is_complete:
             try:
                 self._progress.told(self._query.recentProgress)
             except Exception as error:  # the JVM is gone, and the run says so itself
@@ -194,22 +203,27 @@ class Run:
         return [dict(entry) for entry in self._committer.last.ledger or []]
 
     def _state(self) -> str:
-        """running, waiting (for a store or a disk), failing (and trying again), drained, stopped, or failed."""
+        """running, rebuilding, waiting (for a store or a disk), failing (and trying again), drained, stopped, failed."""
         if self._failure is not None:
             return "failed"
-        if self._is_final():
+        if self._live.is_set() and self._is_final():
             return "drained"
         if self._ended.is_set():
             return "stopped"
         if self._patience.waiting is not None:
             return "waiting"
-        return "running" if self._trouble is None else "failing"
+        if self._trouble is not None:
+            return "failing"
+        return "rebuilding" if self.is_rebuilding else "running"
 
     def _reason(self) -> str | None:
         if self._patience.waiting is not None:
             return self._patience.waiting
         error = self._failure or self._trouble
-        return None if error is None else failures.cause(error)
+        if error is not None:
+            return failures.cause(error)
+        rebuild = self._rebuilds.current
+        return None if rebuild is None or self._ended.is_set() else "{} of {} rows".format(*rebuild.done)
 
     def _is_final(self) -> bool:
         last = self._committer.last
@@ -229,41 +243,37 @@ class Run:
 
     # Starting.
 
-    def _start(self, start: Start) -> Mapping[str, Mapping[int, int]] | None:
-        """Where a new flow begins to read; None: where each topic begins."""
-        if start is None or start == "earliest":
-            return None
-        return {name: dict(topic.offsets(start, topic.earliest)) for name, topic in self._inputs.items()}
+    def _take_over(self) -> int:
+        self._fence = shut_out(self.name, self._store, self._topics.values())
+        return self._fence
 
-    def _open_inputs(self) -> dict[str, Topic]:
-        """The topics the flow reads, made where they are missing; what it says of one that is there must be so."""
-        opened = {}
-        there = set(self._river.topics())
-        for name, declared in self.flow.topics().items():
-            spec = TopicSpec(name, declared.schema, **_said(declared)) if name not in there else TopicSpec(name)
-            opened[name] = topic = self._river.topic(spec)
-            check_declared(declared, topic.spec)
-        return opened
+    def _admitted(self, rebuild: bool) -> Admission:
+        parts = (self.name, self.flow, self._store, self._river.checkpoints, self._inputs, self._begin)
+        return admitted(*parts, rebuild)
 
-    def _open_outputs(self, job: Job) -> dict[str, Topic]:
-        """Views and topics exist before the first epoch, and know this run's fence before anything is planned."""
+    def _resumed(self, home: str) -> Deployment:
+        """What a run goes on with that takes everything as it is. Views exist before the first epoch."""
+        now = self._store.last(self.name)  # of the run that was shut out just now
+        if home_of(self._river.checkpoints, self.name, now) != home:
+            raise Conflict(f"flow {self.name} was rebuilt while it was being started", hint="Run it again")
+        refuse_drained(self.name, now, self._inputs)
         for view in self.flow.views.values():
-            self._store.declare(view_spec(self.flow, job, view, self._suffix))
-        specs = output_specs(self.flow, job, self._inputs, self._suffix)
-        topics = {spec.name: self._river.topic(spec) for spec in specs}
-        for topic in topics.values():
-            self._raise_fence(topic)
-        return topics
+            self._store.declare(view_spec(self.flow, self._job, view, self._suffix))
+        clean(self._river.checkpoints, self.name, now, self._store.rebuilds(self.name))
+        return deployed(self._river, self._job, self.name, home, self._begin, self._limit)
 
-    def _raise_fence(self, topic: Topic) -> None:
-        try:
-            topic.raise_fence(self.name, self._fence)
-        except Fenced as error:
-            self._store.check_fence(self.name, self._fence)  # names the run that was started just now, if it was one
-            raise Conflict(
-                f"topic {topic.name} was written by flow {self.name} before its views were removed: {error.message}",
-                hint="Drop the topic as well, restore the views, or run the flow under another name",
-            ) from None
+    def _go_live(self, deployment: Deployment) -> None:
+        """Take in what comes, from where the home store is."""
+        os.makedirs(deployment.state, exist_ok=True)
+        parts = (self.flow, self._job, self._store, self._topics, deployment.home, self._suffix, self._fence)
+        self._use(deployment, self._patience.through(lambda: self._make_committer(*parts)))
+        deployment.finish(self._finishing)
+        self._start_query()
+        self._live.set()
+
+    def _use(self, deployment: Deployment, committer: Committer) -> None:
+        self._deployment, self._home, self._committer = deployment, deployment.home, committer
+        self._checkpoint = Checkpoint(self._home, self.name)
 
     def _start_query(self) -> None:
         self._raised = None
@@ -279,7 +289,7 @@ class Run:
     def _take(self, frame: DataFrame, batch: int) -> None:
         """Spark's call for each batch: the epoch is computed here, and takes effect."""
         with self._taking:
-            if self._stopping.is_set():
+            if self._stopping.is_set() or self._halting.is_set():
                 raise Closed(f"flow {self.name} is being stopped")
             try:
                 self._patience.through(lambda: self._store.check_fence(self.name, self._fence))
@@ -300,10 +310,17 @@ class Run:
 
     def _watch(self) -> None:
         """Until the run is stopped, shut out, or fails for good."""
-        tries, epoch, again = 0, self._committer.last.epoch, False
         try:
+            if not self._live.is_set():
+                take_over = self._patience.through
+                self._go_live(self._rebuilds.first(lambda: take_over(self._take_over), self._topics.values()))
+            tries, epoch, again = 0, self._committer.last.epoch, False
             while not self._stopping.is_set():
                 try:
+                    rebuilt = self._rebuilds.claim()
+                    if rebuilt is not None:
+                        self._switch(rebuilt)
+                        tries, epoch, again = 0, self._committer.last.epoch, False
                     if again:
                         self._start_query()
                         again = False
@@ -322,6 +339,30 @@ class Run:
         finally:
             self._ended.set()
 
+    def _check_going_on(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._stopping.is_set() or self._ended.is_set():
+            raise Closed(f"flow {self.name} was stopped while its views were being rebuilt")
+
+    def _switch(self, rebuild: Rebuild) -> None:
+        """Between two epochs, go on with what was rebuilt; with what there was, if that cannot be done."""
+        self._halting.set()
+        with self._taking:
+            pass
+        self._ask_spark()
+        self._stop_query()
+        self._halting.clear()
+        deployment = self._deployment
+        try:
+            deployment = rebuild.switch(self._fence, self._topics.values())
+        except Exception as error:
+            rebuild.failure = error
+        try:
+            self._go_live(deployment)
+        finally:
+            rebuild.over.set()
+
     def _check_fence(self) -> None:
         """An idle run, too, ends when a newer one has taken over."""
         try:
@@ -334,7 +375,8 @@ class Run:
 
     def _stop_query(self) -> None:
         try:
-            self._query.stop()
+            if self._query is not None:
+                self._query.stop()
         except Exception as error:
             if not failures.is_gone(error):  # a JVM that has ended has stopped it
                 raise
@@ -352,19 +394,14 @@ class Run:
             raise final
         cause = failures.cause(self._trouble)
         tries += not failures.may_pass(self._trouble)
-        if tries > len(_PAUSES):
+        if tries > len(failures.PAUSES):
             raise Unavailable(
                 f"flow {self.name} failed {tries} times in a row at epoch {self._committer.last.epoch + 1}: {cause}"
             )
-        pause = _PAUSES[tries - 1] if tries else _LOOK
+        pause = failures.PAUSES[tries - 1] if tries else _LOOK
         log.warning("flow %s failed, trying again in %s s: %s", self.name, pause, cause)
         log.debug("%s", self._trouble)
         self._next_try = time.time_ns() // 1000 + int(pause * 1_000_000)
         self._stopping.wait(pause)
         self._next_try = None
         return tries
-
-
-def _said(declared: InputTopic) -> dict[str, Any]:
-    options = {"key": declared.key, "time": declared.time, "producers": declared.producers}
-    return {name: value for name, value in options.items() if value}

@@ -27,7 +27,7 @@ def source_name(flow: str) -> str:
 
 def log_source(deployment: Deployment, schema: StructType) -> type[DataSource]:
     """A data source class for one flow; Spark pickles it, and the deployment with it."""
-    name, packed = source_name(deployment.flow), dumps(deployment)
+    name, packed = source_name(deployment.label), dumps(deployment)
 
     class LogSource(DataSource):  # type: ignore[misc]
         @classmethod

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from riverrun.failpoints import failpoint
 from riverrun.log.topic import Topic
+from riverrun.position import Position
 from riverrun.river import River
 from riverrun.runtime.checkpoint import check_same
 from riverrun.runtime.host import Control
@@ -29,6 +30,7 @@ from riverrun.views import Last
 from riverrun.views.places import open_store
 
 _PATIENCE = 0.5  # how long the planner waits for rows before it says "nothing new"; ended by new rows at once
+_GLANCE = 0.05  # seconds between two looks at how far a rebuild may read
 _TRIES = 5  # of asking the home store; the run waits for longer, and says so
 
 
@@ -44,6 +46,7 @@ class Deployment:
     start: Mapping[str, Mapping[int, int]] | None
     limit: Limit
     slices: int
+    rebuild: int | None = None  # its token
 
     @property
     def state(self) -> str:
@@ -53,6 +56,44 @@ class Deployment:
     def finish_mark(self) -> str:
         """A file whose presence asks the planner to end the input."""
         return f"{self.home}/finish"
+
+    def finish(self, asked: bool) -> None:
+        """Ask the planner to end the input, or not to."""
+        if asked:
+            with open(self.finish_mark, "w", encoding="utf-8"):
+                pass
+        elif os.path.exists(self.finish_mark):
+            os.unlink(self.finish_mark)
+
+    @property
+    def label(self) -> str:
+        """What Spark calls it: a flow and its rebuild run side by side."""
+        return self.flow if self.rebuild is None else f"{self.flow}~{self.rebuild}"
+
+    @property
+    def until(self) -> str:
+        """A file with the positions that a rebuild stops at, while it is one."""
+        return f"{self.home}/until"
+
+    @property
+    def together(self) -> str:
+        """A file with the positions up to which the first epoch after a rebuild reads."""
+        return f"{self.home}/together"
+
+
+def deployed(
+    river: River,
+    job: Job,
+    flow: str,
+    home: str,
+    start: Mapping[str, Mapping[int, int]] | None,
+    limit: Limit,
+    rebuild: int | None = None,
+) -> Deployment:
+    """A job in a river, on the processors of this machine."""
+    from riverrun.spark.session import cores  # nothing for tasks
+
+    return Deployment(river.path, job, flow, home, river.views_address, start, limit, cores(), rebuild)
 
 
 class Slice(InputPartition):  # type: ignore[misc]
@@ -85,16 +126,29 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
         plan = Plan.from_json(start)
         deadline = time.monotonic() + _PATIENCE
         while True:
-            following = planner.next(plan, finish=os.path.exists(self._deployment.finish_mark))
+            following = planner.next(plan, **self._bounds())
             if following is not None:
                 return following.to_json()
             left = deadline - time.monotonic()
             if left <= 0:
                 return start
+            if self._deployment.rebuild is not None:  # rows are not what it waits for
+                time.sleep(min(left, _GLANCE))
+                continue
             due = planner.deadline(plan)
             if due is not None:
                 left = min(left, max(due / 1e6 - time.time(), 0.001))
             _wait(topics, plan, left)
+
+    def _bounds(self) -> dict[str, Any]:
+        """How far the next epoch may read, and whether the input ends."""
+        deployment = self._deployment
+        if deployment.rebuild is not None:
+            return {"until": read_positions(deployment.until) or {}}
+        return {
+            "finish": os.path.exists(deployment.finish_mark),
+            "together": read_positions(deployment.together),
+        }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         before, plan = Plan.from_json(start), Plan.from_json(end)
@@ -119,7 +173,7 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def _last(self) -> Last:
         with open_store(self._deployment.views, create=False) as store:
-            return store.last(self._deployment.flow)
+            return store.last(self._deployment.flow, self._deployment.rebuild)
 
     def _open(self) -> tuple[Planner, dict[str, Topic]]:
         if self._opened is None:
@@ -138,6 +192,24 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
         topics = _topics(self._deployment, {part.topic for part in partition.ranges})
         told = msgspec.msgpack.decode(partition.control, type=Control) if partition.control is not None else None
         yield from read(self._deployment.job, topics, partition.ranges, told)
+
+
+def read_positions(path: str) -> Position | None:
+    """What `write_positions` wrote; None when there is nothing."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return Position.parse(file.read())
+    except FileNotFoundError:
+        return None
+
+
+def write_positions(path: str, positions: Mapping[str, Mapping[int, int]]) -> None:
+    """Readers see the old positions or the new ones."""
+    with open(f"{path}.new", "w", encoding="utf-8") as file:
+        file.write(str(Position(positions)))
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(file.name, path)
 
 
 def _balanced(ranges: list[Range], slices: int) -> list[list[Range]]:

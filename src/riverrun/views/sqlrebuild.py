@@ -49,7 +49,7 @@ class SqlRebuilds(SqlReads):
                 self._remove(db, view)
             _forget(db, rebuild)
 
-    def switch(self, rebuild: int, fence: int, epoch: int | None = None) -> None:
+    def switch(self, rebuild: int, fence: int, epoch: int | None = None, manifest: bytes | None = None) -> None:
         with self._reading() as db:
             flow = _flow_of(db, rebuild)
         with self._writing(flow) as db:
@@ -64,6 +64,7 @@ class SqlRebuilds(SqlReads):
                 built.last,
                 fence=fence,
                 epoch=built.last.epoch if epoch is None else epoch,
+                manifest=built.last.manifest if manifest is None else manifest,
                 committed=max(now(), live.last.committed),
                 run=live.last.run if fence == live.last.fence else built.last.run,
             )

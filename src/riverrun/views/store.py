@@ -76,12 +76,12 @@ class Store(ABC):
         """Tokens of rebuilds begun and neither switched nor abandoned, oldest first."""
 
     @abstractmethod
-    def switch(self, rebuild: int, fence: int, epoch: int | None = None) -> None:
+    def switch(self, rebuild: int, fence: int, epoch: int | None = None, manifest: bytes | None = None) -> None:
         """Put the rebuilt views in place of the running ones, with positions, manifest and fence, at once.
 
         `Conflict` unless both have read up to the same positions (of the topics both read). The flow goes on from the
-        rebuild's epoch, or from `epoch`. Followers of `changes` get the difference; where the columns or the key
-        changed, their cursors expire.
+        rebuild's epoch, or from `epoch`, with its manifest, or with `manifest`. Followers of `changes` get the
+        difference; where the columns or the key changed, their cursors expire.
         """
 
     @abstractmethod

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun.durations import Duration, seconds, to_micros
-from riverrun.errors import Invalid, NotFound, TimedOut, did_you_mean
+from riverrun.errors import Invalid, NotFound, TimedOut, Unavailable, did_you_mean
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import rows_of, scalar
@@ -22,6 +22,9 @@ from riverrun.views.store import Store
 
 _SHORTEST, _LONGEST = 0.002, 0.1
 
+# Rebuilds a view of a flow, within a time.
+Rebuild = Callable[[str, str, Duration | None], None]
+
 
 class View:
     """Reads one view of a store; cheap to make, may be kept, usable from any thread.
@@ -29,8 +32,9 @@ class View:
     A read sees whole epochs only. `at_least` waits until the input up to a position has been processed.
     """
 
-    def __init__(self, store: Store, name: str) -> None:
+    def __init__(self, store: Store, name: str, rebuild: Rebuild | None = None) -> None:
         self._store = store
+        self._rebuild = rebuild
         self.name = store.spec(name).name
 
     @property
@@ -127,6 +131,13 @@ class View:
             wanted = as_position(at)
             self._check_topics(wanted)
         return Snapshot(self.spec, *self._store.version(self.name, wanted))
+
+    def rebuild(self, timeout: Duration | None = None) -> None:
+        """Compute all views of the flow from the log again, beside the running ones, and switch at once; by the run of
+        the flow in this process. Readers see the old rows until then, and followers of `changes` the difference."""
+        if self._rebuild is None:
+            raise Unavailable(f"view {self.name!r} was opened without a river", hint="Open it with river.view(…)")
+        self._rebuild(self.name, self.spec.flow, timeout)
 
     def __len__(self) -> int:
         return self._store.count(self.name)

@@ -1,0 +1,60 @@
+"""What a run opens before its first epoch: the topics it reads and those it writes, which learn who may write to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from riverrun.errors import Conflict, Fenced
+from riverrun.flow import Flow
+from riverrun.flow.graph import InputTopic
+from riverrun.log.spec import TopicSpec
+from riverrun.log.topic import Start, Topic
+from riverrun.river import River
+from riverrun.runtime.admission import check_declared
+from riverrun.runtime.job import Job
+from riverrun.runtime.outputs import output_specs
+from riverrun.views import Store
+
+
+def open_inputs(river: River, flow: Flow) -> dict[str, Topic]:
+    """The topics the flow reads, made where they are missing; what it says of one that is there must be so."""
+    opened = {}
+    there = set(river.topics())
+    for name, declared in flow.topics().items():
+        spec = TopicSpec(name, declared.schema, **_said(declared)) if name not in there else TopicSpec(name)
+        opened[name] = topic = river.topic(spec)
+        check_declared(declared, topic.spec)
+    return opened
+
+
+def beginning(inputs: Mapping[str, Topic], start: Start) -> dict[str, dict[int, int]] | None:
+    """Where a new flow begins to read; None: where each topic begins."""
+    if start is None or start == "earliest":
+        return None
+    return {name: dict(topic.offsets(start, topic.earliest)) for name, topic in inputs.items()}
+
+
+def open_outputs(river: River, flow: Flow, job: Job, inputs: Mapping[str, Topic], suffix: str) -> dict[str, Topic]:
+    """The topics the flow writes."""
+    return {spec.name: river.topic(spec) for spec in output_specs(flow, job, inputs, suffix)}
+
+
+def shut_out(flow: str, store: Store, topics: Iterable[Topic]) -> int:
+    """The flow's next fence, known to the store and to every topic: no older run of the flow can write from now on."""
+    fence = store.take_fence(flow)
+    for topic in topics:
+        try:
+            topic.raise_fence(flow, fence)
+        except Fenced as error:
+            store.check_fence(flow, fence)  # names the run that was started just now, if it was one
+            raise Conflict(
+                f"topic {topic.name} was written by flow {flow} before its views were removed: {error.message}",
+                hint="Drop the topic as well, restore the views, or run the flow under another name",
+            ) from None
+    return fence
+
+
+def _said(declared: InputTopic) -> dict[str, Any]:
+    options = {"key": declared.key, "time": declared.time, "producers": declared.producers}
+    return {name: value for name, value in options.items() if value}
