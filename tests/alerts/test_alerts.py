@@ -89,9 +89,10 @@ def test_the_next_run_goes_on(river: River, receiver: Receiver) -> None:
     assert [body["rows"][0]["user"] for body in receiver.bodies()] == ["ada", "bob"]
 
 
-def test_a_replay_sends_nothing(river: River, receiver: Receiver) -> None:
+@pytest.mark.parametrize("options", [{"suffix": "-replay"}, {"send": False}])
+def test_a_replay_and_a_test_send_nothing(river: River, receiver: Receiver, options: dict[str, Any]) -> None:
     fired(river).append(row("ada"))
-    alerts = Alerts(river, fraud(receiver.url), suffix="-replay")
+    alerts = Alerts(river, fraud(receiver.url), **options)
     alerts.start()
     alerts.stop()
     assert alerts.status() == []

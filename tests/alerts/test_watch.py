@@ -77,7 +77,9 @@ def test_behind_for_a_while_and_then_no_more(scene: Scene) -> None:
     scene.passes(10, behind=3600.0)
     scene.passes(10, behind=0.0)
     assert scene.told() == []
-    scene.passes(60, behind=90.0)
+    scene.passes(60, behind=3600.0, state="rebuilding")
+    assert scene.told() == []
+    scene.passes(60, behind=90.0, state="running")
     assert scene.told() == [("lag", "begun")]
     assert scene.last() == "flow shop is 1 min 30 s behind, 7 rows"
     scene.passes(60, behind=1.0)
@@ -133,3 +135,14 @@ def test_nobody_to_tell(receiver: Receiver, river: River) -> None:
     alerts.stop()
     assert alerts.status() == []
     assert river.topics() == []
+
+
+def test_a_run_that_was_replaced_says_nothing(receiver: Receiver, river: River) -> None:
+    object.__setattr__(river.settings, "alert_to", (receiver.url,))
+    alerts, run = Alerts(river, Flow("shop")), FakeRun()
+    alerts.start(run)
+    alerts.stop(patience=0)
+    run.state, run.reason = "failed", "a newer run has taken over"
+    alerts.stop()
+    assert river.topic("shop.alerts").read().num_rows == 0
+    assert receiver.got == []

@@ -40,13 +40,14 @@ _AT_ONCE = 64  # batches taken in before messages are sent
 
 class Alerts:
     """Everything a run has to tell people. Without alerts and without the setting `alert_to` it does nothing; neither
-    does a replay, whose rows have been told before."""
+    does a replay, whose rows have been told before, and a run that tests a flow (`send`)."""
 
     def __init__(
         self,
         river: River,
         flow: Flow,
         suffix: str = "",
+        send: bool = True,
         deliver: Deliver | None = None,
         now: Callable[[], int] = wall_clock,
     ) -> None:
@@ -58,7 +59,7 @@ class Alerts:
         self._alerts: dict[str, Alert] = {}
         self._until: float | None = None  # when to give up, once it is to stop
         self._thread: threading.Thread | None = None
-        if suffix:
+        if suffix or not send:
             return
         attempts = river.settings.alert_attempts
         for end in flow.alerts.values():
@@ -86,9 +87,9 @@ class Alerts:
 
     def stop(self, patience: float = 5.0) -> None:
         """Send what is there, without waiting for `every`, and end. After `patience` seconds the rest is left for the
-        next run. A second stop does nothing."""
+        next run, with 0 all of it. A second stop does nothing."""
         if self._thread is not None and self._until is None:
-            if self._watch is not None:
+            if self._watch is not None and patience:
                 self._watch.due = 0  # a last look: it may stop because it has failed
             self._until = time.monotonic() + patience
             self._thread.join(patience + 1)
@@ -172,7 +173,7 @@ class Alerts:
                 consumer.close()
                 consumer = self._river.consumer(self.group, names, start=Position(behind))
             for topic, alert in self._alerts.items():
-                alert.open(self._river.topic(topic), committed[topic], f"{self._river.checkpoints}/{self._flow}/alerts")
+                alert.open(self._river.topic(topic), committed[topic], f"{self._river.path}/alerts")
         except BaseException:
             consumer.close()
             raise

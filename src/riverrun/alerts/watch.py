@@ -115,7 +115,7 @@ class Watch:
     def _lag(self, _: int, status: dict[str, Any]) -> str | None:
         limit = self._river.settings.alert_lag
         behind = int(status["lag"]["seconds"] * 1e6)
-        if not limit or behind <= limit or status["state"] in ("stopped", "drained"):
+        if not limit or behind <= limit or status["state"] in ("rebuilding", "stopped", "drained"):
             return None
         return f"flow {self._flow} is {show(behind)} behind, {status['lag']['rows']} rows"
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from riverrun.alerts.alerts import Alerts
 from riverrun.durations import Duration, seconds
-from riverrun.errors import Closed, Conflict, RiverrunError, TimedOut, Transient, Unavailable
+from riverrun.errors import Closed, Conflict, Fenced, RiverrunError, TimedOut, Transient, Unavailable
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
 from riverrun.log.topic import Start
@@ -59,12 +59,13 @@ class Run:
         max_rows: int | None = None,
         committer: Callable[..., Committer] = Committer,
         rebuild: bool = False,
+        send: bool = True,
     ) -> None:
         self.flow = flow
         self.name = flow.name + suffix
         self._river = river
         self._suffix = suffix
-        self._alerts = Alerts(river, flow, suffix)
+        self._alerts = Alerts(river, flow, suffix, send)
         self._store = river.store
         self._make_committer = committer
         self._inputs = open_inputs(river, flow)
@@ -335,6 +336,8 @@ class Run:
                     tries, again = self._after(error, tries), True
         except Exception as error:
             if not self._stopping.is_set():
+                if isinstance(error, Fenced):
+                    self._alerts.stop(patience=0)  # the newer run sends them
                 self._failure = error
         finally:
             self._ended.set()

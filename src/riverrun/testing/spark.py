@@ -38,7 +38,7 @@ def run_on_spark(
     with tempfile.TemporaryDirectory(prefix="riverrun-testing-") as home, River(f"{home}/river") as river:
         for spec in input_specs(flow, topics, partitions):
             river.topic(spec)
-        run = Run(river, flow, max_rows=max_rows)
+        run = Run(river, flow, max_rows=max_rows, send=False)
         try:
             for step in script:
                 if isinstance(step, Crash):
@@ -59,7 +59,7 @@ def _again(run: Any, river: River, flow: Flow, crash: Crash, max_rows: int) -> A
     if crash.at is not None:
         raise Invalid(f"a crash at {crash.at} needs engine='local'")
     run.stop()
-    return Run(river, flow, max_rows=max_rows)
+    return Run(river, flow, max_rows=max_rows, send=False)
 
 
 def _take(run: Any, river: River, step: Step) -> None:
