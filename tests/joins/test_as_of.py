@@ -204,6 +204,20 @@ def test_versions_have_ids_and_a_deletion_is_a_version() -> None:
     assert found[4]["_version"] is None
 
 
+def test_versions_of_a_computed_table_are_what_epochs_leave_of_it() -> None:
+    flow = rr.Flow("invoicing")
+    sales = flow.stream("sales", SALES, time="at", lateness="1 hour")
+    rates = flow.stream("rates", RATES, time="since", lateness="1 hour")
+    flow.view("latest", sales.as_of(rates.latest("region"), "region", how="left").select("n", "rate"), key="n")
+    totals = rates.where("rate > 0").group("region").agg(total=rr.sum("rate"))
+    flow.view("totals", sales.as_of(totals, "region", how="left").select("n", "total"), key="n")
+    made = [{"region": "north", "m": m, "rate": m, "since": at(10 * m)} for m in (1, 2, 3)]
+    sold = [{"n": n, "region": "north", "amount": 1, "at": at(10 * n + 5)} for n in range(4)]
+    found = run_flow(flow, [{"rates": made[:1]}, {"rates": made[1:2]}, {"sales": sold}, {"rates": made[2:]}])
+    assert [row["rate"] for row in found.views["latest"]] == [None, 1, 2, 3]
+    assert [row["total"] for row in found.views["totals"]] == [None, 1, 3, 6]
+
+
 def test_a_lookup_behind_it_takes_back_what_it_gave() -> None:
     """A stream that corrects itself takes back the row with the city it was given, not with today's."""
     flow = rr.Flow("corrected")

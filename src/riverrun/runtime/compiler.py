@@ -213,7 +213,8 @@ class _Compiler:
         if isinstance(node, Top):
             columns += [(order_column(i), part.expression) for i, part in enumerate(node.order)]
         # A device's offsets, which row came first, which version is the newer.
-        if isinstance(node, Clock | Dedupe | JoinStreams | AsOf) or (isinstance(node, Lookup) and number == 0):
+        streams = isinstance(node, Clock | Dedupe | JoinStreams) or (isinstance(node, Lookup | AsOf) and number == 0)
+        if streams or reads_versions(node, below):
             columns.append((RECEIVED, None))
         return columns
 
