@@ -12,7 +12,7 @@ import pytest
 
 from riverrun.cli.flow_file import load_flow
 from riverrun.river import River
-from riverrun.runtime.manifest import Manifest
+from riverrun.runtime.manifest import Manifest, computation
 from riverrun.runtime.planner import Plan
 from riverrun.views import Epoch
 
@@ -41,7 +41,7 @@ def leave(river: River, *parts: str, rows: int = 0, final: bool = False) -> None
     """What one epoch of the flow leaves behind."""
     write(*parts)
     positions = river.topic("orders").latest
-    manifest = Manifest(1, 2, {}, load_flow("shop.py").fingerprint(), final)
+    manifest = Manifest(1, 2, {}, computation(load_flow("shop.py")), final)
     fence = river.store.take_fence("shop")
     river.store.commit(Epoch("shop", fence, 1, positions, manifest=manifest.encode()))
     home = Path(river.checkpoints) / "shop"
@@ -78,12 +78,39 @@ def test_changed_new_and_gone(riverrun: Any, river: River) -> None:
     leave(river, TOTALS, MINUTES)
     write(TOTALS.replace("rr.count()", "rr.count('amount')"), TOTALS.replace('"totals"', '"t"').replace("user", "at"))
     found = riverrun("plan", "shop.py", "--json").json
-    assert found["run"] == "refused"
-    assert "shop has changed since its last epoch" in found["reason"]
-    assert sorted(node["fate"] for node in found["nodes"]) == ["changed", "gone", "new"]
+    assert found["run"] == "rebuilds"
+    assert found["reason"].startswith("flow shop has changed since its last epoch (group-")
+    assert found["reason"].endswith("view-t): its views are computed from the log again")
+    assert [(node["node"].split("-")[0], node["fate"]) for node in found["nodes"]] == [
+        ("group", "changed"),
+        ("group", "new"),
+        ("view", "gone"),
+        ("window", "gone"),
+    ]
     text = riverrun("plan", "shop.py")
     assert text.code == 0
-    assert "a run is refused" in text.out
+    assert "a run computes its views from the log again" in text.out
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fate"),
+    [
+        ("orders.where('amount > 1')", "orders.where('amount > 2')", "changed"),
+        ("orders.where('amount > 1')", "orders.where('amount > 1').drop('at')", "changed"),
+        ("orders, key='user'", "orders", "changed"),
+        ("orders", "orders, history='1 day'", None),
+        ("orders.where('amount > 1')", "orders.where('AMOUNT>1')", None),
+    ],
+)
+def test_a_view_that_only_picks_rows(riverrun: Any, river: River, before: str, after: str, fate: str | None) -> None:
+    """It has no state, but rows that would not be there, or others that would."""
+    leave(river, TOTALS, f'flow.view("large", {before})\n')
+    write(TOTALS, f'flow.view("large", {after})\n')
+    found = riverrun("plan", "shop.py", "--json").json
+    changed = {} if fate is None else {"view": fate}
+    assert (found["run"], fates(found)) == ("rebuilds" if fate else "resumes", {"group": "unchanged", **changed})
+    notes = [node["note"] for node in found["nodes"] if node["fate"] == "unchanged"]
+    assert notes == ["state computed again with the others" if fate else "state kept"]
 
 
 def test_a_node_whose_history_is_gone(riverrun: Any, river: River) -> None:
@@ -94,24 +121,34 @@ def test_a_node_whose_history_is_gone(riverrun: Any, river: River) -> None:
     topic.enforce_retention()
     write(TOTALS, MINUTES)
     found = riverrun("plan", "shop.py", "--json").json
+    assert found["run"] == "refused"
+    assert "cannot be rebuilt: the beginning of orders was removed by retention" in found["reason"]
     assert fates(found) == {"group": "unchanged", "window": "refused"}
     assert "the beginning of orders was removed by retention" in str(found["nodes"])
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (HEAD.replace("amount double", "amount bigint"), "column 'amount' of topic orders is double, not bigint"),
-        (HEAD.replace('stream("orders"', 'stream("sales"'), "flow shop reads sales now"),
-    ],
-)
-def test_what_else_stands_in_the_way(riverrun: Any, river: River, change: str, why: str) -> None:
+def test_what_else_stands_in_the_way(riverrun: Any, river: River) -> None:
     leave(river, TOTALS)
-    river.topic("sales", "user string, amount double, at timestamp", key="user", time="at")
-    Path("shop.py").write_text(change + TOTALS)
+    Path("shop.py").write_text(HEAD.replace("amount double", "amount bigint") + TOTALS)
     found = riverrun("plan", "shop.py", "--json").json
     assert found["run"] == "refused"
-    assert why in found["reason"]
+    assert "column 'amount' of topic orders is double, not bigint" in found["reason"]
+
+
+def test_another_topic(riverrun: Any, river: River) -> None:
+    leave(river, TOTALS)
+    Path("shop.py").write_text(HEAD.replace('stream("orders"', 'stream("sales"') + TOTALS)
+    found = riverrun("plan", "shop.py", "--json").json
+    assert found["run"] == "rebuilds"
+    assert "topic orders, topic sales" in found["reason"]
+
+
+def test_a_drained_flow_is_rebuilt_only_when_asked(riverrun: Any, river: River) -> None:
+    leave(river, TOTALS, final=True)
+    river.topic("orders").append({"user": "ada", "amount": 1.0, "at": "2026-01-01T00:00:00Z"})
+    found = riverrun("plan", "shop.py", "--json").json
+    assert found["run"] == "refused"
+    assert "riverrun run FLOW.py --rebuild" in found["reason"]
 
 
 def test_looking_makes_no_view_store(riverrun: Any, river: River) -> None:

@@ -10,7 +10,7 @@ from riverrun.cli.output import print_json, print_line, print_table, safe
 
 
 def plan(flow_file: FlowArgument, json: JsonOption = False, river: RiverOption = DEFAULT_RIVER) -> None:
-    """Compare a flow with what its last run left: which state is kept, which is new, what is refused and why.
+    """Compare a flow with what its last run left: which state is kept, what is rebuilt, what is refused and why.
 
     Nothing is started or changed.
     """
@@ -30,6 +30,7 @@ def plan(flow_file: FlowArgument, json: JsonOption = False, river: RiverOption =
     says = {
         "starts": "has not run yet; a run starts it",
         "resumes": f"is at epoch {found.epoch}; a run goes on from there",
+        "rebuilds": f"is at epoch {found.epoch}; a run computes its views from the log again, beside the old ones",
         "refused": f"is at epoch {found.epoch}; a run is refused",
     }
     print_line(safe(f"{found.flow} {says[found.run]}"))

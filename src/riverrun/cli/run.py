@@ -23,6 +23,7 @@ from riverrun.durations import show
 from riverrun.errors import Invalid
 
 if TYPE_CHECKING:
+    from riverrun.flow import Flow
     from riverrun.spark.query import Run
 
 _PATIENCE = "7 seconds"  # for the epoch in progress: a stopped run ends within ten
@@ -33,6 +34,7 @@ def run(
     flow_file: FlowArgument,
     once: Annotated[bool, typer.Option("--once", help="Process what is there, then stop.")] = False,
     drain: Annotated[bool, typer.Option("--drain", help="As --once, and end the input: every window closes.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="First compute its views from the log again.")] = False,
     host: HostOption = DEFAULT_HOST,
     port: Annotated[
         int | None,
@@ -46,6 +48,9 @@ def run(
 
     A second signal ends it at once; nothing is lost then either, the next run repeats the epoch. A run that another one
     of the same flow has taken over from ends by itself. With --json the status and the ledger are printed at the end.
+
+    Of a flow that has changed since its last epoch, and with --rebuild of any, the views are computed from the log again
+    first. The old ones answer until they are replaced, at once; no topic is written again. `riverrun plan` tells.
 
     Beside it the river is served over HTTP, as `riverrun serve` does; with --once and --drain only if --port is given.
     """
@@ -64,7 +69,7 @@ def run(
             check_address(opened, host, port)
         running: Run | None = None
         try:
-            running = opened.run(flow)
+            running = opened.run(flow, rebuild=rebuild)
             with ExitStack() as stack:
                 if serving:
                     serve_beside(stack, opened, running, host, port, lines.say)
@@ -87,7 +92,32 @@ def run(
             lines.hint()
 
 
+def rebuild_views(flow: Flow, river: str) -> None:
+    """Compute all views of a flow from the log again, showing how far that is."""
+    if os.environ.get("RIVERRUN_DEBUG") != "1":
+        warnings.simplefilter("ignore")
+    lines = _Lines(flow.name, quiet=False)
+    lines.take_logging()
+    with _signals(), open_river(river) as opened:
+        try:
+            running = opened.run(flow, rebuild=True)
+            _follow_rebuild(running, lines)
+            running.stop(_PATIENCE)
+        except _Stopped as stopped:
+            lines.say(f"{stopped}: the views stay as they were, unless they were replaced already")
+            raise typer.Exit(1) from None
+        finally:
+            lines.clear()
+        lines.say(f"the views of flow {flow.name} were rebuilt: {', '.join(flow.views)}")
+
+
+def _follow_rebuild(running: Run, lines: _Lines) -> None:
+    while (status := running.status())["rebuild"] is not None and not running.wait(0.5):
+        lines.show(status)
+
+
 def _follow(running: Run, lines: _Lines, once: bool, drain: bool) -> None:
+    _follow_rebuild(running, lines)
     lines.say(f"flow {running.name} runs")
     if once:
         running.process()

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from riverrun.cli import figures
+from riverrun.cli.flow_file import FlowArgument, load_flow
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import note, print_fields, print_json, print_line, print_table, safe
-from riverrun.errors import Invalid, NotFound
+from riverrun.cli.run import rebuild_views
+from riverrun.errors import Invalid, NotFound, did_you_mean
 
 if TYPE_CHECKING:
     from riverrun.river import River
     from riverrun.views import Change, View
 
-app = typer.Typer(help="Views: list, get, query, watch.", rich_markup_mode=None)
+app = typer.Typer(help="Views: list, get, query, watch, rebuild.", rich_markup_mode=None)
 
 ViewArgument = Annotated[str, typer.Argument(metavar="NAME", help="The view.", show_default=False)]
 _WIDEST = 60  # characters of one value in a line for people
@@ -106,6 +108,22 @@ def watch(
         for change in view.changes(after, timeout=quiet):
             print_line(_json_line(change) if json else _line(change, view.spec.key))
             sys.stdout.flush()
+
+
+@app.command()
+def rebuild(name: ViewArgument, flow_file: FlowArgument, river: RiverOption = DEFAULT_RIVER) -> None:
+    """Compute a view from the log again, with all views of its flow, and put them in place of the old ones at once.
+
+    The old ones answer until then; no topic is written again. A run of the flow in another process goes on beside it,
+    and ends when the views are replaced.
+    """
+    flow = load_flow(flow_file)
+    if name not in flow.views:
+        raise NotFound(f"flow {flow.name} has no view {name}", hint=did_you_mean(name, flow.views))
+    with _opened(river, name) as view:
+        if view.spec.flow != flow.name:
+            raise Invalid(f"view {name} belongs to flow {view.spec.flow}, not to {flow.name}")
+    rebuild_views(flow, river)
 
 
 @contextmanager

@@ -140,11 +140,6 @@ class Run:
         self._admitted(rebuild=True)
         self._rebuilds.beside(self.name, deadline)
 
-    @property
-    def is_rebuilding(self) -> bool:
-        """Whether views are being computed from the log again."""
-        return self._rebuilds.current is not None
-
     def wait(self, timeout: Duration | None = None) -> bool:
         """Whether the run has ended, waiting so long for it. Raises what made it fail."""
         ended = self._ended.wait(seconds(timeout))
@@ -183,7 +178,7 @@ class Run:
             "state": self._state(),
             "reason": self._reason(),
             "next_try": moment(self._next_try) if self._next_try else None,
-            "rebuild": dict(zip(("rows", "of"), rebuild.done, strict=True)) if rebuild else None,
+            "rebuild": {"rows": rebuild.done, "of": rebuild.all} if rebuild else None,
             "fence": self._fence,
             "rows_per_second": self._progress.rate(),
             "times": self._progress.times(self._inputs, cores()),
@@ -215,7 +210,7 @@ class Run:
             return "waiting"
         if self._trouble is not None:
             return "failing"
-        return "rebuilding" if self.is_rebuilding else "running"
+        return "running" if self._rebuilds.current is None else "rebuilding"
 
     def _reason(self) -> str | None:
         if self._patience.waiting is not None:
@@ -224,7 +219,7 @@ class Run:
         if error is not None:
             return failures.cause(error)
         rebuild = self._rebuilds.current
-        return None if rebuild is None or self._ended.is_set() else "{} of {} rows".format(*rebuild.done)
+        return None if rebuild is None or self._ended.is_set() else f"{rebuild.done} of {rebuild.all} rows"
 
     def _is_final(self) -> bool:
         last = self._committer.last

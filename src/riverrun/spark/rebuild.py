@@ -86,20 +86,24 @@ class Rebuild:
         self.committer = Committer(flow, job, self._store, {}, self.home, suffix, 0, self.token)
         self.deployment = deployed(river, job, self.name, self.home, start, limit, self.token)
         self._begin = Position(start or {name: topic.earliest[name] for name, topic in inputs.items()})
-        self._target = self._begin
+        self._target = self._where(self._store.last(self.name))
         self._checkpoint = Checkpoint(self.home, self.name)
         self.failure: BaseException | None = None  # of the switch, for who waits for it
         self.over = threading.Event()
         self._ending = threading.Event()
-        self._taking = threading.Lock()
         self._query: Any = None
         self._raised: BaseException | None = None
         self._tries = (0, 0)  # how often it failed at which epoch
 
     @property
-    def done(self) -> tuple[int, int]:
-        """Rows done, of how many; counted by offsets."""
-        return _rows(self.committer.last.positions, self._begin), _rows(self._target, self._begin)
+    def done(self) -> int:
+        """Rows read so far; counted by offsets."""
+        return _rows(self.committer.last.positions, self._begin)
+
+    @property
+    def all(self) -> int:
+        """Rows to be read; more while the running flow goes on."""
+        return _rows(self._target, self._begin)
 
     def approach(self) -> None:
         """Follow the running flow until no more than an epoch is left, or until it does not get any closer."""
@@ -240,28 +244,27 @@ class Rebuild:
         time.sleep(pause)
 
     def _take(self, frame: DataFrame, batch: int) -> None:
-        with self._taking:
-            if self._ending.is_set():
-                raise Closed(f"the rebuild of flow {self.name} is being stopped")
-            try:
-                if not self.committer.is_committed(batch + 1):
-                    begun = time.monotonic()
-                    made = self.committer.received(frame.toArrow())
-                    computed = time.monotonic()
-                    self._checkpoint.settle(made.control.epoch, made.control.positions)
-                    self._patience(self._ending).through(lambda: self.committer.apply(made))
-                    self._progress.committed(made, computed - begun, time.monotonic() - computed)
-            except BaseException as error:
-                self._raised = error
-                raise
+        """Spark's call for each batch."""
+        if self._ending.is_set():
+            raise Closed(f"the rebuild of flow {self.name} is being stopped")
+        try:
+            if not self.committer.is_committed(batch + 1):
+                begun = time.monotonic()
+                made = self.committer.received(frame.toArrow())
+                computed = time.monotonic()
+                self._checkpoint.settle(made.control.epoch, made.control.positions)
+                self._patience(self._ending).through(lambda: self.committer.apply(made))
+                self._progress.committed(made, computed - begun, time.monotonic() - computed)
+        except BaseException as error:
+            self._raised = error
+            raise
 
     def _patience(self, ended: threading.Event) -> Patience:
         return Patience(f"the rebuild of flow {self.name}", ended)
 
     def _stop(self) -> None:
+        """At once: an epoch in progress is of no use to anybody, unless it was the last."""
         self._ending.set()
-        with self._taking:
-            pass
         if self._query is not None:
             try:
                 self._query.stop()
