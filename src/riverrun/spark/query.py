@@ -30,11 +30,12 @@ from riverrun.runtime.opening import beginning, open_inputs, open_outputs, shut_
 from riverrun.runtime.outputs import view_spec
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.planner import Limit
+from riverrun.runtime.rebuild import clean
 from riverrun.runtime.status import flow_status, moment
 from riverrun.spark import failures
 from riverrun.spark.compile import Analyst, streaming_frame
 from riverrun.spark.progress import Progress
-from riverrun.spark.rebuild import Rebuild, Rebuilds, clean
+from riverrun.spark.rebuild import Rebuild, Rebuilds
 from riverrun.spark.session import cores, session
 from riverrun.spark.source import Deployment, deployed
 
@@ -255,7 +256,7 @@ class Run:
         refuse_drained(self.name, now, self._inputs)
         for view in self.flow.views.values():
             self._store.declare(view_spec(self.flow, self._job, view, self._suffix))
-        clean(self._river.checkpoints, self.name, now, self._store.rebuilds(self.name))
+        clean(self._river.checkpoints, self.name, self._store)
         return deployed(self._river, self._job, self.name, home, self._begin, self._limit)
 
     def _go_live(self, deployment: Deployment) -> None:

@@ -18,8 +18,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from riverrun.failpoints import failpoint
 from riverrun.log.topic import Topic
-from riverrun.position import Position
 from riverrun.river import River
+from riverrun.runtime import bounds
 from riverrun.runtime.checkpoint import check_same
 from riverrun.runtime.host import Control
 from riverrun.runtime.job import Job
@@ -69,16 +69,6 @@ class Deployment:
     def label(self) -> str:
         """What Spark calls it: a flow and its rebuild run side by side."""
         return self.flow if self.rebuild is None else f"{self.flow}~{self.rebuild}"
-
-    @property
-    def until(self) -> str:
-        """A file with the positions that a rebuild stops at, while it is one."""
-        return f"{self.home}/until"
-
-    @property
-    def together(self) -> str:
-        """A file with the positions up to which the first epoch after a rebuild reads."""
-        return f"{self.home}/together"
 
 
 def deployed(
@@ -144,10 +134,10 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
         """How far the next epoch may read, and whether the input ends."""
         deployment = self._deployment
         if deployment.rebuild is not None:
-            return {"until": read_positions(deployment.until) or {}}
+            return {"until": bounds.read_positions(bounds.until(deployment.home)) or {}}
         return {
             "finish": os.path.exists(deployment.finish_mark),
-            "together": read_positions(deployment.together),
+            "together": bounds.read_positions(bounds.together(deployment.home)),
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -192,24 +182,6 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
         topics = _topics(self._deployment, {part.topic for part in partition.ranges})
         told = msgspec.msgpack.decode(partition.control, type=Control) if partition.control is not None else None
         yield from read(self._deployment.job, topics, partition.ranges, told)
-
-
-def read_positions(path: str) -> Position | None:
-    """What `write_positions` wrote; None when there is nothing."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return Position.parse(file.read())
-    except FileNotFoundError:
-        return None
-
-
-def write_positions(path: str, positions: Mapping[str, Mapping[int, int]]) -> None:
-    """Readers see the old positions or the new ones."""
-    with open(f"{path}.new", "w", encoding="utf-8") as file:
-        file.write(str(Position(positions)))
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(file.name, path)
 
 
 def _balanced(ranges: list[Range], slices: int) -> list[list[Range]]:

@@ -1,0 +1,36 @@
+"""How far the planner of a home may read: positions in small files, put there by whoever drives it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from riverrun.position import Position
+
+
+def until(home: str) -> str:
+    """The file with the positions where a rebuild stops, while it is one."""
+    return f"{home}/until"
+
+
+def together(home: str) -> str:
+    """The file with the positions that the first epoch after a rebuild reads up to."""
+    return f"{home}/together"
+
+
+def read_positions(path: str) -> Position | None:
+    """What `write_positions` wrote; None when there is nothing."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return Position.parse(file.read())
+    except FileNotFoundError:
+        return None
+
+
+def write_positions(path: str, positions: Mapping[str, Mapping[int, int]]) -> None:
+    """Readers see the old positions or the new ones."""
+    with open(f"{path}.new", "w", encoding="utf-8") as file:
+        file.write(str(Position(positions)))
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(file.name, path)
