@@ -1,28 +1,33 @@
-"""run_without_spark.py RIVER [--drain] [--max-rows N] [--flow NAME]: a flow, by default shop.py, as Spark would run it.
+"""run_without_spark.py RIVER [--drain] [--max-rows N] [--changed] [--rebuild]: the flow in shop.py, epoch by epoch as Spark
+would run it.
 
 Plans and commits are written where Spark writes them; expressions are computed by DuckDB; all else is what runs under
 Spark, too. Starts in a second, so it can be killed often. Prints each epoch that is committed, then "drained LEDGER".
 """
 
 import argparse
-import importlib
 import json
 import os
 import sys
+from typing import Any
 
 import pyarrow as pa
+from shop import shop
 
 from riverrun.errors import RiverrunError
 from riverrun.failpoints import failpoint
 from riverrun.river import River
-from riverrun.runtime import source
-from riverrun.runtime.admission import refuse_drained, resumable
+from riverrun.runtime import bounds, source
+from riverrun.runtime.admission import admitted, refuse_drained
 from riverrun.runtime.blob import PACKED
 from riverrun.runtime.checkpoint import Checkpoint, check_same
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compiler import compile_flow
-from riverrun.runtime.outputs import output_specs, view_spec
+from riverrun.runtime.opening import open_inputs, open_outputs, shut_out
+from riverrun.runtime.outputs import view_spec
+from riverrun.runtime.patience import Patience
 from riverrun.runtime.planner import Limit, Plan, Planner
+from riverrun.runtime.rebuild import Successor, clean
 from riverrun.runtime.shape import Shape
 from riverrun.testing.local import _hosted
 from riverrun.testing.projection import Projection
@@ -31,7 +36,8 @@ arguments = argparse.ArgumentParser()
 arguments.add_argument("river")
 arguments.add_argument("--drain", action="store_true")
 arguments.add_argument("--max-rows", type=int, default=20)
-arguments.add_argument("--flow", default="shop")
+arguments.add_argument("--changed", action="store_true")
+arguments.add_argument("--rebuild", action="store_true")
 asked = arguments.parse_args()
 
 
@@ -45,68 +51,90 @@ def write(path: str, *lines: str) -> None:
     os.rename(file.name, path)
 
 
-def main(river: River) -> None:
-    flow = getattr(importlib.import_module(asked.flow), asked.flow)()
-    home = f"{river.checkpoints}/{flow.name}"
-    os.makedirs(f"{home}/state", exist_ok=True)
-    store, checkpoint = river.store, Checkpoint(home, flow.name)
-    inputs = {name: river.topic(name) for name in flow.topics()}
-    resumable(flow.name, store, checkpoint, inputs)
-    projection = Projection()
-    job = compile_flow(flow, 2, projection)
-    fence = store.take_fence(flow.name)
-    for end in flow.views.values():
-        store.declare(view_spec(flow, job, end, ""))
-    specs = output_specs(flow, job, inputs, "")
-    topics = {spec.name: river.topic(spec) for spec in specs}
-    for topic in topics.values():
-        topic.raise_fence(flow.name, fence)
-    committer = Committer(flow, job, store, topics, home, "", fence)
-    refuse_drained(flow.name, committer.last, inputs)
-    planner = Planner(job, inputs, f"{home}/planner", Limit(asked.max_rows))
-    if not os.path.exists(f"{checkpoint.directory}/metadata"):
-        write(f"{checkpoint.directory}/metadata", '{"id":"one"}')
+class Running:
+    """The flow, compiled; its epochs are run in one home or another."""
 
-    def computed(before: Plan, plan: Plan) -> pa.Table:
-        last = store.last(flow.name)
+    def __init__(self, river: River) -> None:
+        self.flow, self.store, self.checkpoints = shop(3 if asked.changed else 1), river.store, river.checkpoints
+        self.inputs = open_inputs(river, self.flow)
+        self.projection = Projection()
+        self.job = compile_flow(self.flow, 2, self.projection)
+        self.topics = open_outputs(river, self.flow, self.job, self.inputs, "")
+
+    def start(self) -> None:
+        name = self.flow.name
+        admission = admitted(name, self.flow, self.store, self.checkpoints, self.inputs, rebuild=asked.rebuild)
+        if admission.anew:
+            home, fence = self.rebuild()
+        else:
+            home, fence = admission.home, shut_out(name, self.store, self.topics.values())
+            for end in self.flow.views.values():
+                self.store.declare(view_spec(self.flow, self.job, end, ""))
+            clean(self.checkpoints, name, self.store)
+        os.makedirs(f"{home}/state", exist_ok=True)
+        committer = Committer(self.flow, self.job, self.store, self.topics, home, "", fence)
+        refuse_drained(name, committer.last, self.inputs)
+        together = bounds.read_positions(bounds.together(home))
+        self.run(home, committer, None, {"finish": asked.drain, "together": together})
+        if asked.drain:
+            print("drained", json.dumps(committer.last.ledger), flush=True)
+
+    def rebuild(self) -> tuple[str, int]:
+        parts = (self.flow, "", self.job, self.store, self.checkpoints, self.inputs)
+        made = Successor(*parts)
+        self.run(made.home, made.committer, made.token, {"until": made.goal()})
+        failpoint("rebuild.caught_up")
+        fence = shut_out(made.name, self.store, self.topics.values())
+        failpoint("rebuild.fenced")
+        self.run(made.home, made.committer, made.token, {"until": made.goal()})
+        made.switch(fence, self.topics.values(), Patience("a rebuild"))
+        print("rebuilt", flush=True)
+        return made.home, fence
+
+    def run(self, home: str, committer: Committer, rebuild: int | None, bound: dict[str, Any]) -> None:
+        """Epoch after epoch, until there is nothing to do."""
+        checkpoint = Checkpoint(home, self.flow.name)
+        planner = Planner(self.job, self.inputs, f"{home}/planner", Limit(asked.max_rows))
+        if not os.path.exists(f"{checkpoint.directory}/metadata"):
+            write(f"{checkpoint.directory}/metadata", '{"id":"one"}')
+        while True:
+            planned = checkpoint.planned
+            if checkpoint.finished == planned:  # else the newest plan is carried out again
+                before = checkpoint.plan(planned) if planned else planner.first()
+                following = planner.next(before, **bound)
+                if following is None:
+                    return
+                write(f"{checkpoint.directory}/offsets/{planned}", "v1", "{}", json.dumps(following.to_json()))
+                planned += 1
+            failpoint("plan.logged")
+            plan = checkpoint.plan(planned)
+            before = checkpoint.plan(planned - 1) if planned > 1 else planner.first(plan.begin)
+            if not committer.is_committed(planned):
+                made = committer.received(self.computed(before, plan, home, rebuild))
+                checkpoint.settle(planned, made.control.positions)
+                committer.apply(made)
+                print("epoch", planned, flush=True)
+            failpoint("epoch.done")
+            write(f"{checkpoint.directory}/commits/{planned - 1}", "v1", "{}")
+            failpoint("epoch.finished")
+
+    def computed(self, before: Plan, plan: Plan, home: str, rebuild: int | None) -> pa.Table:
+        name, job = self.flow.name, self.job
+        last = self.store.last(name, rebuild)
         if before.epoch and before.epoch == last.epoch:
-            check_same(before.positions, last, flow.name)
-        control = source.control(before, plan, last, flow.name, f"{home}/state")
-        packed = list(
-            projection.packed(job, list(job.sources), source.read(job, inputs, source.ranges(before, plan), control))
-        )
+            check_same(before.positions, last, name)
+        control = source.control(before, plan, last, name, f"{home}/state")
+        rows = source.read(job, self.inputs, source.ranges(before, plan), control)
+        packed = list(self.projection.packed(job, list(job.sources), rows))
         for stage, operators in enumerate(job.stages):
             shape = Shape(job, {operator.id: operator.output for operator in operators}, are_sources=False)
             made = _hosted(job, stage, shape, packed)
-            packed = list(projection.packed(job, [operator.id for operator in operators], made))
+            packed = list(self.projection.packed(job, [operator.id for operator in operators], made))
         return pa.Table.from_batches(packed, schema=PACKED)
-
-    while True:
-        planned = checkpoint.planned
-        if checkpoint.finished == planned:  # else the newest plan is carried out again
-            before = checkpoint.plan(planned) if planned else planner.first()
-            following = planner.next(before, finish=asked.drain)
-            if following is None:
-                break
-            write(f"{checkpoint.directory}/offsets/{planned}", "v1", "{}", json.dumps(following.to_json()))
-            planned += 1
-        failpoint("plan.logged")
-        plan = checkpoint.plan(planned)
-        before = checkpoint.plan(planned - 1) if planned > 1 else planner.first(plan.begin)
-        if not committer.is_committed(planned):
-            made = committer.received(computed(before, plan))
-            checkpoint.settle(planned, made.control.positions)
-            committer.apply(made)
-            print("epoch", planned, flush=True)
-        failpoint("epoch.done")
-        write(f"{checkpoint.directory}/commits/{planned - 1}", "v1", "{}")
-        failpoint("epoch.finished")
-    if asked.drain:
-        print("drained", json.dumps(committer.last.ledger), flush=True)
 
 
 try:
     with River(asked.river) as river:
-        main(river)
+        Running(river).start()
 except RiverrunError as error:
     sys.exit(f"{type(error).__name__}: {error}")
