@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,6 +22,7 @@ from riverrun.serve.flows import Flows, flow_routes
 from riverrun.serve.guard import Guard
 from riverrun.serve.health import health_routes
 from riverrun.serve.metrics import metric_routes
+from riverrun.serve.pages.routes import dashboard
 from riverrun.serve.problems import of_error, of_http, problem
 from riverrun.serve.tokens import Tokens
 from riverrun.serve.topics import topic_routes
@@ -40,13 +42,13 @@ def create_app(
     *,
     host: str = "127.0.0.1",
     tokens: Tokens | None = None,
-    pages: Pages | None = None,
+    pages: Pages | None = dashboard,
 ) -> FastAPI:
     """The app for a river, and for the runs of this process.
 
     `host` is the address it is bound to, which decides the names it answers to. `tokens` are those of the river's
-    settings, if none are given. `pages` adds routes for people, behind those of the API: it gets the app, and what
-    requests share (`app.state.backend` is the same).
+    settings, if none are given. `pages` adds routes for people, behind those of the API (None: the API alone): it gets
+    the app, and what requests share (`app.state.backend` is the same).
     """
     backend = Backend(river, runs)
     flows, summaries = Flows(backend), Summaries(backend)
@@ -56,7 +58,11 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         # pyarrow loads pandas, where there is one, with the first array; no request should wait for that.
         await backend.read(pa.array, [None])
+        beside = [asyncio.ensure_future(each()) for each in backend.beside]
         yield
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
         await backend.feeds.close()
         backend.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
@@ -41,6 +41,7 @@ class Backend:
         self.runs = tuple(runs)
         self.counts = Counts()
         self.admission = Admission(river.settings.http_memory, river.settings.http_body_bytes)
+        self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []  # what goes on for as long as it is served
         self._opening = threading.Lock()
         self._appending = ThreadPoolExecutor(_APPENDING, "riverrun-append")
         self._reading = ThreadPoolExecutor(_READING, "riverrun-read")

@@ -220,6 +220,11 @@ class Feeds:
         self.clients = 0
         self._closed = False
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether every stream has to end."""
+        return self._closed
+
     def check(self) -> None:
         """`Refused` when there is no room for one more."""
         if self._closed:

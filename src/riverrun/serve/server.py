@@ -16,6 +16,7 @@ from riverrun.errors import Invalid, Unavailable
 from riverrun.river import River
 from riverrun.serve.app import Pages, create_app
 from riverrun.serve.backend import Running
+from riverrun.serve.pages.routes import dashboard
 from riverrun.serve.tokens import Tokens
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8400
@@ -32,7 +33,7 @@ class Server(uvicorn.Server):
         runs: Sequence[Running] = (),
         host: str = DEFAULT_HOST,
         port: int = DEFAULT_PORT,
-        pages: Pages | None = None,
+        pages: Pages | None = dashboard,
     ) -> None:
         tokens = Tokens.load(river.settings)
         self._socket = bind(host, port, tokens)
@@ -106,7 +107,7 @@ def serve_in_background(
     run: Running | None = None,
     host: str = DEFAULT_HOST,
     port: int = DEFAULT_PORT,
-    pages: Pages | None = None,
+    pages: Pages | None = dashboard,
 ) -> Background:
     """Serve a river, and a run of this process, beside what the caller does. Listens when this returns."""
     return Background(Server(river, [run] if run is not None else [], host, port, pages))

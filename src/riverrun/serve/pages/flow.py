@@ -1,0 +1,230 @@
+"""The home page: what runs, where rows go, what is slow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from riverrun.serve.pages.figures import UNKNOWN, ago, clock, number, parse, rate, share, short, size, span
+from riverrun.serve.pages.graph import HEIGHT, WIDTH, curve, layout
+from riverrun.serve.pages.health import BEHIND, SHAPES, badge
+from riverrun.serve.pages.history import FlowHistory, History
+from riverrun.serve.pages.markup import Content, Html, join, tag
+from riverrun.serve.pages.picture import ALERT, SOURCE, VIEW, Box, Picture, picture
+from riverrun.serve.pages.shell import ROOT, Asked, Drawn, address, chosen, empty, figure, figures, summary, table
+
+_KINDS = {"source": "topic", "operator": "", "view": "view", "topic": "topic", "alert": "alert"}
+_WIDEST = 24  # characters in a box
+
+
+def draw(history: History, asked: Asked) -> Drawn:
+    found = chosen(history, asked)
+    regions = {"summary": summary(history, asked)}
+    if found is None:
+        command = "riverrun demo"
+        regions["flow"] = empty("No flow has run in this river yet. To see one at work", command)
+        return Drawn("Flow", regions)
+    name, known = found
+    drawn = picture(history, name, known)
+    regions["figures"] = _numbers(known)
+    regions["graph"] = _graph(drawn, asked)
+    wanted = next((box for box in drawn.boxes if box.id == asked.get("node")), None)
+    if wanted:
+        regions["node"] = _details(wanted, known, asked)
+    regions["nodes"] = _list(drawn, known, asked)
+    return Drawn("Flow", regions)
+
+
+def _numbers(known: FlowHistory) -> Html:
+    status = known.status
+    if "epoch" not in status:
+        return empty("The run does not answer; what it committed is in its views")
+    behind = [one["behind"] for one in status["sources"] if one["behind"] is not None]
+    lag = status["lag"]
+    read = sum(entry["read"] for entry in status["ledger"] if entry["input"] == "topic")
+    speed = status.get("rows_per_second")
+    return figures(
+        figure("Rows processed", rate(speed) if speed is not None else UNKNOWN, join(number(read, "rows"), " in all")),
+        figure(
+            "Not yet processed",
+            number(lag["rows"], "rows"),
+            join(span(lag["seconds"]), " behind") if lag["rows"] else "up to date",
+            "behind" if lag["seconds"] >= BEHIND else "",
+        ),
+        figure(
+            "Watermark",
+            join(span(max(behind)), " behind") if behind else UNKNOWN,
+            "older rows are late" if behind else "no row with a time yet",
+        ),
+        figure(
+            "Late rows",
+            number(status["late"], "rows"),
+            join(share(status["late"], read), " of what was read") if read else "nothing was read yet",
+        ),
+        figure("Fresh as of", clock(parse(status["committed"])), join("epoch ", number(status["epoch"]))),
+        figure("State", size(status["state_size"]["bytes"]), number(status["state_size"]["files"], "files")),
+    )
+
+
+def _graph(drawn: Picture, asked: Asked) -> Html:
+    placed = layout([box.id for box in drawn.boxes], [(line.start, line.end) for line in drawn.lines])
+    edges, labels = [], []
+    ends: set[str] = set()
+    for line in drawn.lines:
+        start, end = placed.places[line.start], placed.places[line.end]
+        edges.append(tag("path", d=curve(start, end), class_="edge moving" if line.rate else "edge"))
+        if line.rate is not None:
+            said = f"{short(line.rate)}/s"
+            x, y = end.x - 8, end.y + HEIGHT / 2 + (16 if line.end in ends else -8)
+            title = tag("title", f"{line.rate:.1f} rows per second")
+            ends.add(line.end)
+            labels.append(tag("text", title, said, x=x, y=y, class_="rate", text_anchor="end"))
+    boxes = [_box(box, placed.places[box.id].x, placed.places[box.id].y, asked) for box in drawn.boxes]
+    picture = tag(
+        "svg",
+        tag("title", "The flow, from its topics on the left to its results on the right"),
+        *edges,
+        *labels,
+        *boxes,
+        viewBox=f"0 0 {placed.width:g} {placed.height:g}",
+        width=f"{placed.width:g}",
+        height=f"{placed.height:g}",
+        class_="flow",
+        role="group",
+    )
+    return tag("div", picture, class_="scroll picture", tabindex="0", role="region", aria_label="The flow as a graph")
+
+
+def _box(box: Box, x: float, y: float, asked: Asked) -> Html:
+    kind = _KINDS[box.shape]
+    label = f"{kind or box.title} {box.title if kind else box.label}: {box.word}"
+    second = box.label if box.shape == "operator" else kind
+    return tag(
+        "a",
+        tag("title", f"{label}\n{box.label}\n{box.place or ''}".rstrip()),
+        tag(
+            "rect",
+            width=WIDTH,
+            height=HEIGHT,
+            rx=4 if box.shape == "operator" else HEIGHT / 2 if box.shape == SOURCE else 12,
+        ),
+        tag("text", _fit(box.title), x=16, y=26, class_="name"),
+        tag("text", _fit(second, 22), x=16, y=46, class_="kind"),
+        tag("text", f"{SHAPES[box.state]} {box.word}", x=WIDTH - 16, y=46, class_="state", text_anchor="end")
+        if box.shape != "operator" or box.state != "ok"
+        else None,
+        href=asked.link(node=box.id) + "#node",
+        transform=f"translate({x:g} {y:g})",
+        class_=f"box {box.shape} {box.state}" + (" chosen" if asked.get("node") == box.id else ""),
+        aria_label=label,
+    )
+
+
+def _fit(text: str, widest: int = _WIDEST - 4) -> str:
+    one_line = " ".join(text.split())
+    return one_line if len(one_line) <= widest else one_line[: widest - 1] + "…"
+
+
+def _details(box: Box, known: FlowHistory, asked: Asked) -> Html:
+    status, said = known.status, box.described
+    rows: list[tuple[str, Content]] = [("State", badge(box.state, box.word)), ("What it does", box.label)]
+    if box.target:
+        rows.append(("Page", _link(box)))
+    if box.place:
+        rows.append(("Declared at", tag("code", box.place)))
+    if said.get("schema"):
+        rows.append(
+            ("Columns", tag("code", ", ".join(f"{name} {kind or '?'}" for name, kind in said["schema"].items())))
+        )
+    if said.get("key"):
+        rows.append(("Key", tag("code", ", ".join(said["key"]))))
+    for entry in status.get("ledger", ()):
+        if entry["node"] in (box.id, box.target) and (box.shape == SOURCE) == (entry["input"] == "topic"):
+            rows.append((f"Rows read ({entry['input']})", _entry(entry)))
+    for source in status.get("sources", ()):
+        if source["source"] == box.id:
+            rows.append(("Watermark", _watermark(source)))
+    takes = status.get("state_size", {}).get("nodes", {}).get(box.id)
+    if takes:
+        rows.append(("State", join(size(takes["bytes"]), " in ", number(takes["files"], "files"))))
+    if box.id in (status.get("nodes") or {}):
+        rows.append(("Time in the last epoch", span(status["nodes"][box.id])))
+    return tag(
+        "section",
+        tag("h2", f"{_KINDS[box.shape] or box.title} {box.title if _KINDS[box.shape] else ''}".strip()),
+        tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in rows), class_="details"),
+        tag("p", tag("a", "Close", href=asked.link(node=None))),
+        class_="card",
+        aria_label="The chosen node",
+    )
+
+
+def _entry(entry: dict[str, Any]) -> Html:
+    parts = [
+        join(", ", number(entry[kind]), f" {kind.replace('_', ' ')}")
+        for kind in ("late_dropped", "late_aside", "duplicates", "quarantined")
+        if entry[kind]
+    ]
+    return join(number(entry["read"], "rows"), ", ", number(entry["accepted"]), " accepted", *parts)
+
+
+def _watermark(source: dict[str, Any]) -> Html:
+    if source["watermark"] is None:
+        return UNKNOWN
+    holders = source["held_by"]
+    held = join(", held back by ", tag("strong", holders[0]["producer"])) if holders else ""
+    heard = join(", last heard ", ago(parse(holders[0]["heard"]))) if holders else ""
+    return join(clock(parse(source["watermark"])), " (", span(source["behind"]), " behind)", held, heard)
+
+
+def _link(box: Box) -> Html | None:
+    if not box.target:
+        return None
+    if box.shape == ALERT:
+        return tag("a", "alerts", href=f"{ROOT}/alerts")
+    kind = "views" if box.shape == VIEW else "topics"
+    return tag("a", box.target, href=address(kind, box.target))
+
+
+def _list(drawn: Picture, known: FlowHistory, asked: Asked) -> Html:
+    status = known.status
+    spent, sizes = status.get("nodes") or {}, status.get("state_size", {}).get("nodes", {})
+    slowest = max(spent, key=lambda one: spent[one], default=None)
+    into: dict[str, list[float]] = {}
+    for line in drawn.lines:
+        if line.rate is not None:
+            into.setdefault(line.end, []).append(line.rate)
+    rows = []
+    for box in drawn.boxes:
+        came = known.rate(box.id, "topic") if box.shape == SOURCE else sum(into[box.id]) if box.id in into else None
+        took = spent.get(box.id)
+        rows.append(
+            tag(
+                "tr",
+                tag("th", tag("a", box.title, href=asked.link(node=box.id) + "#node"), scope="row"),
+                tag("td", _KINDS[box.shape] or box.label, class_="wide"),
+                tag("td", badge(box.state, box.word)),
+                tag("td", rate(came) if came is not None else "–", class_="n"),
+                tag("td", size(sizes[box.id]["bytes"]) if box.id in sizes else "–", class_="n"),
+                tag(
+                    "td",
+                    "–" if took is None else join(span(took), " ← slowest" if box.id == slowest else ""),
+                    class_="n",
+                ),
+                tag("td", tag("code", box.place) if box.place else "–"),
+                id=f"row-{box.id}",
+            )
+        )
+    heads: list[Content] = [
+        "Node",
+        "What it does",
+        "State",
+        _n("Rows in"),
+        _n("State size"),
+        _n("Last epoch"),
+        "Declared at",
+    ]
+    return table("All nodes, from the topics to the results", heads, rows)
+
+
+def _n(name: str) -> Html:
+    return tag("th", name, scope="col", class_="n")

@@ -1,0 +1,221 @@
+"""What the pages remember: a bounded number of samples of every flow and topic, taken every second or so."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from riverrun.durations import to_micros, wall_clock
+from riverrun.errors import RiverrunError
+from riverrun.flow import Flow
+from riverrun.flow.nodes import Source
+from riverrun.serve.backend import Backend
+from riverrun.serve.flows import Flows
+from riverrun.serve.pages.arrivals import Arrivals
+from riverrun.serve.pages.figures import parse
+
+log = logging.getLogger("riverrun.serve")
+
+_SAMPLES = 900
+_EPOCHS = 120
+_MARKS = 60
+_TOPICS = 200  # more are listed, but not measured
+_RATE = 10.0  # seconds that a rate is taken over
+EVERY, UNWATCHED = 1.0, 5.0  # seconds between two samples
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A flow at a moment; times in microseconds."""
+
+    at: int
+    watermarks: dict[str, int | None]
+    read: dict[tuple[str, str], int]
+    lag_rows: int
+    lag_seconds: float
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened to a flow, as it was noticed."""
+
+    at: int
+    kind: str  # fence, state
+    text: str
+
+
+@dataclass
+class FlowHistory:
+    """One flow, as far back as is remembered."""
+
+    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
+    epochs: dict[int, dict[str, Any]] = field(default_factory=dict)
+    marks: deque[Mark] = field(default_factory=lambda: deque(maxlen=_MARKS))
+    status: dict[str, Any] = field(default_factory=dict)
+
+    def take(self, status: dict[str, Any], at: int) -> None:
+        """One more sample."""
+        before, self.status = self.status, status
+        self._notice(before, status, at)
+        if "epoch" not in status:
+            return
+        watermarks = {one["source"]: _micros(one["watermark"]) for one in status["sources"]}
+        read = {(entry["node"], entry["input"]): entry["read"] for entry in status["ledger"]}
+        self.samples.append(Sample(at, watermarks, read, status["lag"]["rows"], status["lag"]["seconds"]))
+        if status["epoch"] and status["epoch"] not in self.epochs:
+            self.epochs[status["epoch"]] = {
+                "epoch": status["epoch"],
+                "at": status["committed"],
+                **{name: status["times"][name] for name in status.get("times") or {}},
+            }
+
+    def take_epochs(self, epochs: list[dict[str, Any]]) -> None:
+        """Epochs as the run itself remembers them: none is missing, and each has its times."""
+        self.epochs.update({one["epoch"]: one for one in epochs})
+
+    def forget(self) -> None:
+        for number in sorted(self.epochs)[:-_EPOCHS]:
+            del self.epochs[number]
+
+    def rate(self, node: str, name: str) -> float | None:
+        """Rows per second read by an input of a node; None where that is not known (yet)."""
+        now = self.samples[-1] if self.samples else None
+        if now is None or (node, name) not in now.read:
+            return None
+        since = next((one for one in self.samples if one.at >= now.at - _RATE * 1e6), now)
+        if since is now:
+            return None
+        return (now.read[node, name] - since.read.get((node, name), 0)) / ((now.at - since.at) / 1e6)
+
+    def _notice(self, before: dict[str, Any], status: dict[str, Any], at: int) -> None:
+        if not before:
+            return
+        if before.get("fence") != status.get("fence"):
+            self.marks.append(Mark(at, "fence", f"run {status.get('fence')} took over from run {before.get('fence')}"))
+        if before.get("state") != status.get("state"):
+            reason = f": {status['reason']}" if status.get("reason") else ""
+            self.marks.append(Mark(at, "state", f"{before.get('state')} → {status.get('state')}{reason}"))
+
+
+class History:
+    """Samples of everything, and who looks at them. Samples are taken by one thread at a time."""
+
+    def __init__(self, backend: Backend, flows: Flows) -> None:
+        self.backend = backend
+        self._flows = flows
+        self._lock = threading.Lock()
+        self.flows: dict[str, FlowHistory] = {}
+        self.ends: dict[str, deque[tuple[int, int]]] = {}
+        self.arrivals: dict[str, Arrivals] = {}
+        self.viewers = 0
+        self.trouble: str | None = None
+        self._looked = 0.0
+
+    async def keep(self) -> None:
+        """Take samples until cancelled; less often while nobody looks."""
+        while True:
+            try:
+                await self.backend.read(self.sample)
+            except RuntimeError:
+                return  # the threads are gone: the server is being stopped
+            due = time.monotonic() + (EVERY if self.viewers else UNWATCHED)
+            while time.monotonic() < due and not (self.viewers and time.monotonic() > self._looked + EVERY):
+                await asyncio.sleep(0.1)
+
+    def fresh(self) -> History:
+        """The same, not older than a few seconds: for a page that is asked for while nobody looked."""
+        if time.monotonic() > self._looked + EVERY:
+            self.sample()
+        return self
+
+    def sample(self) -> None:
+        """Look at everything once."""
+        with self._lock:
+            self._looked = time.monotonic()
+            try:
+                at = wall_clock()
+                self._look_at_flows(at)
+                self._look_at_topics(at)
+                self.trouble = None
+            except RiverrunError as error:
+                self.trouble = error.message
+            except Exception as error:
+                self.trouble = "the river could not be looked at; the server's log says why"
+                log.error("a sample could not be taken: %s: %s", type(error).__name__, error)
+                log.debug("", exc_info=True)
+
+    def graph(self, flow: str) -> Flow | None:
+        """The flow as it was declared, where it runs in this process."""
+        for run in self.backend.runs:
+            found = getattr(run, "flow", None)
+            if run.name == flow and isinstance(found, Flow):
+                return found
+        return None
+
+    def topic_rate(self, topic: str, seconds: float = _RATE) -> float | None:
+        """Rows per second that arrive; None before two samples were taken."""
+        ends = self.ends.get(topic)
+        if not ends or len(ends) < 2:
+            return None
+        now, last = ends[-1]
+        since, first = next(one for one in ends if one[0] >= now - seconds * 1e6 or one is ends[-2])
+        return max(last - first, 0) / ((now - since) / 1e6)
+
+    def topic_rates(self, topic: str, count: int = 60) -> list[float]:
+        """The same between every two samples, the newest last."""
+        ends = list(self.ends.get(topic, ()))[-count - 1 :]
+        pairs = pairwise(ends)
+        return [max(b - a, 0) / max((then - since) / 1e6, 0.001) for (since, a), (then, b) in pairs]
+
+    def _look_at_flows(self, at: int) -> None:
+        for status in self._flows.all():
+            known = self.flows.setdefault(status["flow"], FlowHistory())
+            known.take(status, at)
+            for run in self.backend.runs:
+                if run.name == status["flow"] and callable(getattr(run, "epochs", None)):
+                    known.take_epochs(run.epochs())  # type: ignore[attr-defined]
+            known.forget()
+
+    def _look_at_topics(self, at: int) -> None:
+        names = self.backend.river.topics()[:_TOPICS]
+        for gone in set(self.ends) - set(names):
+            self.ends.pop(gone)
+            self.arrivals.pop(gone, None)
+        for name in names:
+            latest = self.backend.topic(name).latest[name]
+            self.ends.setdefault(name, deque(maxlen=_SAMPLES)).append((at, sum(latest.values())))
+        for name, producers in self._sources():
+            if name in names:
+                if name not in self.arrivals:
+                    self.arrivals[name] = Arrivals(self.backend.topic(name), producers)
+                self.arrivals[name].look(self._watermark(name))
+
+    def _sources(self) -> Iterator[tuple[str, str | None]]:
+        """Topics that flows read by event time, each with the column of its producers."""
+        for name, known in self.flows.items():
+            graph = self.graph(name)
+            said = {node.topic: node.producers for node in graph.nodes if isinstance(node, Source)} if graph else {}
+            for source in known.status.get("sources", ()):
+                yield source["topic"], said.get(source["topic"])
+
+    def _watermark(self, topic: str) -> int | None:
+        """What it was before this look, the smallest of those who read the topic."""
+        found = []
+        for known in self.flows.values():
+            of_topic = {one["source"] for one in known.status.get("sources", ()) if one["topic"] == topic}
+            before = known.samples[-2] if len(known.samples) > 1 else None
+            found += [mark for source, mark in (before.watermarks if before else {}).items() if source in of_topic]
+        marks = [mark for mark in found if mark is not None]
+        return min(marks) if marks and len(marks) == len(found) else None
+
+
+def _micros(moment: str | None) -> int | None:
+    found = parse(moment)
+    return None if found is None else to_micros(found)

@@ -1,0 +1,73 @@
+"""The pages under their addresses. A page is asked for as HTML, or as the stream of its changes: same address."""
+
+from __future__ import annotations
+
+import mimetypes
+from importlib.resources import files
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.responses import Response
+
+from riverrun.errors import NotFound, RiverrunError
+from riverrun.serve.backend import Backend
+from riverrun.serve.flows import Flows
+from riverrun.serve.pages import flow, live, time
+from riverrun.serve.pages.history import History
+from riverrun.serve.pages.markup import join, tag
+from riverrun.serve.pages.shell import ROOT, Asked, Draw, Drawn, document, notice
+from riverrun.serve.problems import status_of
+from riverrun.serve.sse import EventStream
+
+_DRAWN: dict[str, Draw] = {
+    "/": flow.draw,
+    f"{ROOT}/time": time.draw,
+}
+_SECONDS = 300  # that a browser may keep scripts and styles
+
+
+def dashboard(app: FastAPI, backend: Backend, flows: Flows) -> None:
+    """Add the pages to the app of a river, and take samples for them for as long as it is served."""
+    history = History(backend, flows)
+    backend.beside.append(history.keep)
+    app.state.history = history
+
+    def add(path: str, draw: Draw) -> None:
+        async def page(request: Request) -> Response:
+            asked = Asked(request.url.path, dict(request.query_params), request.path_params.get("name", ""))
+            if "text/event-stream" in request.headers.get("accept", ""):
+                backend.feeds.check()
+                return EventStream(lambda: live.changes(history, draw, asked))
+            return await backend.read(_rendered, history, draw, asked)
+
+        app.add_api_route(path, page, methods=["GET"], include_in_schema=False, name=f"page {path}")
+
+    for path, draw in _DRAWN.items():
+        add(path, draw)
+    app.add_api_route(ROOT + "/static/{name}", _static, methods=["GET"], include_in_schema=False)
+
+
+def _rendered(history: History, draw: Draw, asked: Asked) -> Response:
+    status = 200
+    try:
+        drawn = draw(history.fresh(), asked)
+    except RiverrunError as error:
+        status = status_of(error)
+        said = join(error.message, tag("p", error.hint) if error.hint else None)
+        drawn = Drawn("Not found" if status == 404 else "Not now", {"problem": notice("stopped", "", said)})
+    return Response(document(drawn, history, asked), status, media_type="text/html; charset=utf-8")
+
+
+async def _static(name: str) -> Response:
+    return Response(_file(name), media_type=mimetypes.guess_type(name)[0], headers=_kept())
+
+
+def _kept() -> dict[str, Any]:
+    return {"cache-control": f"private, max-age={_SECONDS}"}
+
+
+def _file(name: str) -> bytes:
+    folder = files("riverrun.serve.pages") / "static"
+    if name not in {entry.name for entry in folder.iterdir()}:
+        raise NotFound(f"there is no file {name!r}")
+    return (folder / name).read_bytes()
