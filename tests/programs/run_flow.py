@@ -1,11 +1,12 @@
-"""run_flow.py RIVER [--drain] [--follow] [--max-rows N] [--views PLACE] [--checkpoints DIR] [--changed] [--rebuild]:
-run the flow in shop.py.
+"""run_flow.py RIVER [--drain] [--follow] [--max-rows N] [--views PLACE] [--checkpoints DIR] [--flow NAME] [--changed]
+[--rebuild]: run a flow, by default the one in shop.py.
 
 Prints "started FENCE", "epoch N" for each epoch it sees, "processed" when everything there was is in, "drained LEDGER".
 With --follow it goes on until its standard input ends. A failure is one line on stderr and exit code 1.
 """
 
 import argparse
+import importlib
 import json
 import logging
 import sys
@@ -13,8 +14,6 @@ import threading
 import warnings
 
 warnings.simplefilter("ignore")
-from shop import shop  # noqa: E402
-
 from riverrun.errors import RiverrunError  # noqa: E402
 from riverrun.river import River  # noqa: E402
 from riverrun.spark.query import Run  # noqa: E402
@@ -26,9 +25,11 @@ arguments.add_argument("--follow", action="store_true")
 arguments.add_argument("--max-rows", type=int, default=500_000)
 arguments.add_argument("--views")
 arguments.add_argument("--checkpoints")
+arguments.add_argument("--flow", default="shop")
 arguments.add_argument("--changed", action="store_true")
 arguments.add_argument("--rebuild", action="store_true")
 asked = arguments.parse_args()
+flow = getattr(importlib.import_module(asked.flow), asked.flow)
 logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
 
 
@@ -59,7 +60,7 @@ def follow(run: Run) -> None:
 
 def main() -> None:
     with River(asked.river, views=asked.views, checkpoints=asked.checkpoints) as river:
-        run = Run(river, shop(3 if asked.changed else 1), max_rows=asked.max_rows, rebuild=asked.rebuild)
+        run = Run(river, flow(3) if asked.changed else flow(), max_rows=asked.max_rows, rebuild=asked.rebuild)
         say("started", run.status()["fence"])
         if asked.follow:
             follow(run)

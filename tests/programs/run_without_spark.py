@@ -1,18 +1,18 @@
-"""run_without_spark.py RIVER [--drain] [--max-rows N] [--changed] [--rebuild]: the flow in shop.py, epoch by epoch as Spark
-would run it.
+"""run_without_spark.py RIVER [--drain] [--max-rows N] [--flow NAME] [--changed] [--rebuild]: a flow, by default the one in
+shop.py, epoch by epoch as Spark would run it.
 
 Plans and commits are written where Spark writes them; expressions are computed by DuckDB; all else is what runs under
 Spark, too. Starts in a second, so it can be killed often. Prints each epoch that is committed, then "drained LEDGER".
 """
 
 import argparse
+import importlib
 import json
 import os
 import sys
 from typing import Any
 
 import pyarrow as pa
-from shop import shop
 
 from riverrun.errors import RiverrunError
 from riverrun.failpoints import failpoint
@@ -36,6 +36,7 @@ arguments = argparse.ArgumentParser()
 arguments.add_argument("river")
 arguments.add_argument("--drain", action="store_true")
 arguments.add_argument("--max-rows", type=int, default=20)
+arguments.add_argument("--flow", default="shop")
 arguments.add_argument("--changed", action="store_true")
 arguments.add_argument("--rebuild", action="store_true")
 asked = arguments.parse_args()
@@ -55,7 +56,8 @@ class Running:
     """The flow, compiled; its epochs are run in one home or another."""
 
     def __init__(self, river: River) -> None:
-        self.flow, self.store, self.checkpoints = shop(3 if asked.changed else 1), river.store, river.checkpoints
+        make = getattr(importlib.import_module(asked.flow), asked.flow)
+        self.flow, self.store, self.checkpoints = make(3) if asked.changed else make(), river.store, river.checkpoints
         self.inputs = open_inputs(river, self.flow)
         self.projection = Projection()
         self.job = compile_flow(self.flow, 2, self.projection)
