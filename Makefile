@@ -28,7 +28,7 @@ test: $(STAMP) ## all tests but the slow recovery suite
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-recovery: $(STAMP) ## kill real processes at every step and compare
-	@$(BIN)/python -m pytest -m recovery tests
+	@$(BIN)/python -m pytest -m 'recovery or slow' tests
 
 lint: $(STAMP) ## ruff and mypy, as CI runs them
 	@$(BIN)/ruff check .

@@ -20,7 +20,11 @@ from bench.log import append, events
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+ON_SPARK = ("state", "freshness", "nexmark")
+CASES = [pytest.param(name, marks=[pytest.mark.slow] if name in ON_SPARK else []) for name in BENCHMARKS]
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_every_benchmark_gives_figures_and_leaves_nothing_behind(name, tmp_path):
     figures = list(BENCHMARKS[name](str(tmp_path), TINY))
     assert figures
