@@ -70,6 +70,34 @@ def test_ranks_and_ties_of_a_stream(rows: list[Any], n: int, seed: int) -> None:
     assert_same_as_batch(flow, {"orders": rows}, sql, seed=seed, times=2, partitions=2)
 
 
+@given(ORDERS, histories({"teams": TEAMS}), st.integers(0, 99))
+@examples(6)
+def test_tops_of_streams_in_joins_and_unions(rows: list[Any], epochs: list[Epoch], seed: int) -> None:
+    """Rows of a stream are told apart by where they stand in the log, further on, too."""
+    flow = rr.Flow("shop")
+    rows = [dict(row, n=number, user="xyz"[number % 3]) for number, row in enumerate(rows)]
+    top = (
+        flow.stream("orders", SCHEMA, time="at", lateness="8 seconds").select("user", "n").top(2, "n desc", per="user")
+    )
+    teams = flow.table("teams", TEAMS.schema, key="team")
+    flow.view("joined", top.join(teams, {"user": "team"}, how="full"))
+    flow.view("again", top.join(top, "user").top(3, "n, n_right desc", per="user").select("user", "n", "n_right"))
+    united = teams.select("team as user", "length(city) as n").union(top.select("user", "cast(n as int) as n"))
+    flow.view("united", united)
+    flow.view("both", teams.join(united, {"team": "user"}, how="left"))
+    first = "(select user, n from orders qualify row_number() over (partition by user order by n desc) <= 2)"
+    union = f"(select team as user, length(city) as n from teams union all from {first})"
+    sql = {
+        "joined": f"select coalesce(user, team) as user, n, city from {first} full join teams on user = team",
+        "again": f"select user, a.n, b.n as n_right from {first} a join {first} b using (user) "
+        "qualify row_number() over (partition by user order by a.n, b.n desc) <= 3",
+        "united": f"from {union}",
+        "both": f"select team, city, n from teams left join {union} on team = user",
+    }
+    inputs = {"orders": rows, "teams": [row for epoch in epochs for row in epoch["teams"]]}
+    assert_same_as_batch(flow, inputs, sql, seed=seed, times=3, partitions=2)
+
+
 @given(histories(BOTH), CRASHES)
 @examples(6)
 def test_changes_add_up_to_the_table(epochs: list[Epoch], crashes: dict[int, str]) -> None:

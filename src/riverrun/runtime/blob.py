@@ -94,19 +94,20 @@ def rows_of(branch: Branch, blobs: Sequence[memoryview | bytes]) -> pa.Table:
         moved = pc.add(rows.column(PARTITION).cast(pa.int64()), branch.path * PARTITIONS * TOPICS)
         rows = rows.set_column(at, rows.schema.field(at), pc.bit_wise_and(moved, (1 << 31) - 1).cast(pa.int32()))
     for name in branch.added:
-        rows = _with_hidden(rows, name, branch.path)
+        rows = _with_hidden(rows, name, branch)
     return rows
 
 
-def _with_hidden(rows: pa.Table, name: str, path: int) -> pa.Table:
+def _with_hidden(rows: pa.Table, name: str, branch: Branch) -> pa.Table:
     """Rows with a part of their key that is no column of theirs: which way of a union they came, where they stand."""
     if name == BRANCH:
-        before = rows.column(BRANCH).to_numpy() * PATHS if BRANCH in rows.column_names else 0
-        way = pa.array((np.zeros(rows.num_rows, np.int64) + before + path).astype(np.int32))
+        way = pa.array(np.full(rows.num_rows, branch.path, np.int32))
         if BRANCH in rows.column_names:
-            return rows.set_column(rows.schema.get_field_index(BRANCH), BRANCH, way)
+            # It came by another union before, unless it is a row of an outer join that this side has no part in.
+            before = pc.multiply(pc.fill_null(pc.add(rows.column(BRANCH), 1), 0), PATHS)
+            return rows.set_column(rows.schema.get_field_index(BRANCH), BRANCH, pc.add(before, way).cast(pa.int32()))
         return rows.append_column(BRANCH, way)
-    if name == ROW_ID:
+    if name == ROW_ID and branch.placed:
         place = [rows.column(part).cast(pa.string()) for part in (PARTITION, OFFSET)]
         return rows.append_column(name, pc.binary_join_element_wise(*place, ":"))
     return rows.append_column(name, pa.nulls(rows.num_rows, HIDDEN_KEYS[base_name(name)]))  # the others' of a union

@@ -243,7 +243,8 @@ class _Compiler:
         for path in paths(below):
             items, condition, made = self._wiring.compose(path, wanted, below, kinds, versions, hidden)
             origin = path.origin.id + (RAW if versions else "")
-            branch = self._wiring.add(origin, node.id, input, items, condition, route, made, hidden)
+            placed = _rides(path.origin, ROW_ID)
+            branch = self._wiring.add(origin, node.id, input, items, condition, route, made, hidden, placed)
             schema = schema or branch.arriving
             if not branch.arriving.equals(schema):
                 raise Invalid(f"{node.place}: the branches of a union have other types: {branch.arriving} and {schema}")
@@ -294,12 +295,15 @@ class _Compiler:
         found = list(paths(end.node))
         hidden: tuple[str, ...] = ()
         if isinstance(end, ViewEnd):
-            hidden = tuple(name for name in unseen(end.key, end.node) if name != ROW_ID)
+            hidden = unseen(end.key, end.node)
+            if not end.node.is_table or all(_rides(path.origin, ROW_ID) for path in found):
+                hidden = tuple(name for name in hidden if name != ROW_ID)
             if not end.node.is_table and not end.keeps_all and all(_tells_order(path.origin) for path in found):
                 wanted.append((RECEIVED, None))  # the newest row wins
         for path in found:
             items, condition, schema = self._wiring.compose(path, wanted, end.node, {}, False, hidden)
-            self._wiring.add(path.origin.id, end.id, "", items, condition, (), schema, hidden)
+            placed = _rides(path.origin, ROW_ID)
+            self._wiring.add(path.origin.id, end.id, "", items, condition, (), schema, hidden, placed)
 
 
 def depth(node: Node) -> int:

@@ -46,6 +46,7 @@ class Branch:
     path: int = 0  # which of several ways to the same input, so that a row that comes twice has two ids
     added: tuple[str, ...] = ()  # hidden parts of the key that rows are given when they arrive
     in_spark: bool = False  # comes from a transform or goes to one
+    placed: bool = False  # what tells the origin's rows apart is where they stand in the log
 
     @property
     def trivial(self) -> bool:

@@ -91,6 +91,7 @@ class Wiring:
         route: tuple[str, ...],
         schema: pa.Schema,
         hidden: Sequence[str] = (),
+        placed: bool = False,
     ) -> Branch:
         path = sum(branch.target == target and branch.input == input for branch in self.branches)
         if path >= PATHS:
@@ -99,6 +100,6 @@ class Wiring:
         added = tuple(name for name in hidden if name not in schema.names or name == BRANCH)
         in_spark = origin in self.transforms or target in self.transforms
         number = len(self.branches)
-        branch = Branch(number, origin, target, input, items, condition, route, schema, path, added, in_spark)
+        branch = Branch(number, origin, target, input, items, condition, route, schema, path, added, in_spark, placed)
         self.branches.append(branch)
         return branch
