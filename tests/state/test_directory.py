@@ -98,6 +98,26 @@ def test_rows_written_again_and_again_do_not_pile_up(tmp_path):
     assert set(state["t"].scan()["value"]) == {9.0}
 
 
+def test_runs_that_follow_each_other_in_time_are_rarely_rewritten(tmp_path):
+    epochs = Epochs(StateDirectory(tmp_path / "s", inline_bytes=0), {"t": WINDOWS})
+    state = epochs.open()
+    for n in range(40):
+        rows = pl.concat([many(100, start=n * 10 + at) for at in range(10)])
+        state["t"].put(rows)
+        state["t"].release(n * 10 - 200)
+        state = epochs.commit(state)
+        assert len(epochs.entry["tables"]["t"]["runs"]) <= 9
+        wanted = many(100).select("key")
+        assert len(state["t"].probe_range(wanted, n * 10 - 15, n * 10 + 3)) == 100 * min(18, n * 10 + 3)
+    written = sum(len(pl.read_ipc(file)) for file in (tmp_path / "s").glob("*.arrow"))
+    assert written < 2.5 * 40 * 1000
+    # what is out of order is merged as ever
+    for _ in range(4):
+        state["t"].put(many(1000, start=250))
+        state = epochs.commit(state)
+    assert len(epochs.entry["tables"]["t"]["runs"]) <= 9
+
+
 def test_released_runs_leave_the_manifest(tmp_path):
     epochs = Epochs(StateDirectory(tmp_path / "s", inline_bytes=0), {"t": WINDOWS})
     state = epochs.open()

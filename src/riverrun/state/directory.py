@@ -117,7 +117,8 @@ class RunState:
         small = [run for run in (table.own(), table.tail) if run is not None and run.live(low)]
         run = merge(small, table.spec, low, whole=not stored) if small else None
         if run is not None and run.batch.nbytes > self._directory.inline_bytes:
-            count = absorbed(run.rows, [s.live(low) for s in stored])
+            follows = bool(stored) and stored[0].precedes(run) and not table.spec.single
+            count = absorbed(run.rows, [s.live(low) for s in stored], follows)
             older = [s.run for s in stored[:count]]
             stored = stored[count:]
             run = merge([run, *older], table.spec, low, whole=not stored)

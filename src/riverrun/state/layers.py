@@ -31,6 +31,10 @@ class Stored:
     def run(self) -> Run:
         return self.load()
 
+    def precedes(self, run: Run) -> bool:
+        """Whether most of its buckets are before those of `run`. Without buckets, it never does."""
+        return (self.lo + self.hi) // 2 < run.lo
+
     def live(self, low: int | None) -> int:
         """Rows that are not released, counted in whole segments."""
         return self.rows if low is None or self.lo >= low else self.run.live(low)

@@ -3,6 +3,9 @@
 A new run takes in the runs before it while these are not much larger than what it has gathered so far. So sizes grow
 geometrically towards older runs, there are few of them, and a row is rewritten a few times in its life, not in every
 epoch.
+
+Runs that follow each other in time, as those of rows that are kept for a while, are left side by side while they are
+few: what is read by time finds its run, and old runs go as a whole.
 """
 
 from __future__ import annotations
@@ -20,8 +23,17 @@ ABSORB = 1.5
 """An older run of at most this many times the rows gathered so far is rewritten together with them."""
 
 
-def absorbed(rows: int, older: Sequence[int]) -> int:
-    """How many of the older runs (row counts, newest first) a new run of `rows` rows takes in."""
+FEW = 8
+"""So many runs may be side by side that follow each other."""
+
+
+def absorbed(rows: int, older: Sequence[int], follows: bool = False) -> int:
+    """How many of the older runs (row counts, newest first) a new run of `rows` rows takes in.
+
+    `follows`: its rows belong behind those of the newest older run.
+    """
+    if follows and len(older) < FEW:
+        return 0
     for count, size in enumerate(older):
         if size > ABSORB * rows:
             return count
