@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
 
 from riverrun import errors
 from riverrun.errors import DiskFull, RiverrunError, Transient, Unavailable
+
+log = logging.getLogger("riverrun.spark")
 
 _OURS = re.compile(r"^\s*(?:\S+: )?riverrun\.errors\.([A-Z]\w+): (.+)$", re.MULTILINE)
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Iteration)\b.*$", re.MULTILINE)
@@ -18,7 +21,8 @@ _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 # What Spark wraps around the error that matters.
 _AROUND = {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR"}
 _LONGEST = 500
-PAUSES = (0.5, 1, 2, 5)  # seconds after a failure; who fails once more at the same epoch is given up
+_PAUSES = (0.5, 1, 2, 5)  # seconds after a failure; who fails once more at the same epoch is given up
+_PATIENCE = 2  # seconds, where waiting is all that is needed
 
 
 def understood(error: BaseException) -> RiverrunError | None:
@@ -69,3 +73,27 @@ def cause(error: BaseException) -> str:
     lines = [line.strip() for line in _CALL.sub("", text).splitlines() if line.strip()]
     line = told[-1] if told else lost[-1] if lost else lines[0] if lines else repr(error)
     return _STATE.sub("", line)[:_LONGEST]
+
+
+class Tries:
+    """How often somebody has failed in a row at the same epoch. What will pass is not counted."""
+
+    def __init__(self, who: str) -> None:
+        self._who = who
+        self._epoch = 0
+        self._count = 0
+
+    def pause(self, error: BaseException, epoch: int) -> float:
+        """Seconds to wait before the epoch is tried again; raises what to give up with when that cannot help."""
+        final = is_final(error)
+        if final is not None:
+            raise final
+        count = (self._count if epoch == self._epoch else 0) + (not may_pass(error))
+        self._count, self._epoch = count, epoch
+        why = cause(error)
+        if count > len(_PAUSES):
+            raise Unavailable(f"{self._who} failed {count} times in a row at epoch {epoch}: {why}")
+        pause = _PAUSES[count - 1] if count else _PATIENCE
+        log.warning("%s failed, trying again in %s s: %s", self._who, pause, why)
+        log.debug("%s", error)
+        return pause

@@ -82,6 +82,7 @@ class Run:
         self._failure: BaseException | None = None
         self._raised: BaseException | None = None  # by the newest call of `_take`, while Spark only knows its text
         self._trouble: BaseException | None = None  # since when no epoch succeeded
+        self._tries = failures.Tries(f"flow {self.name}")
         self._next_try: int | None = None
         self._progress = Progress()
         self._taking = threading.Lock()
@@ -311,13 +312,13 @@ class Run:
             if not self._live.is_set():
                 take_over = self._patience.through
                 self._go_live(self._rebuilds.first(lambda: take_over(self._take_over), self._topics.values()))
-            tries, epoch, again = 0, self._committer.last.epoch, False
+            again = False
             while not self._stopping.is_set():
                 try:
                     rebuilt = self._rebuilds.claim()
                     if rebuilt is not None:
                         self._switch(rebuilt)
-                        tries, epoch, again = 0, self._committer.last.epoch, False
+                        again = False
                     if again:
                         self._start_query()
                         again = False
@@ -327,9 +328,8 @@ class Run:
                 except Exception as error:
                     if self._stopping.is_set():
                         return
-                    if self._committer.last.epoch > epoch:
-                        tries, epoch = 0, self._committer.last.epoch
-                    tries, again = self._after(error, tries), True
+                    self._after(error)
+                    again = True
         except Exception as error:
             if not self._stopping.is_set():
                 if isinstance(error, Fenced):
@@ -380,27 +380,15 @@ class Run:
             if not failures.is_gone(error):  # a JVM that has ended has stopped it
                 raise
 
-    def _after(self, error: Exception, tries: int) -> int:
-        """Pause before the query is started again, or raise what the run fails with. What will pass is not counted."""
+    def _after(self, error: Exception) -> None:
+        """Pause before the query is started again, or raise what the run fails with."""
         if failures.is_gone(error):
             raise Unavailable(
                 f"flow {self.name}: Spark's JVM has ended", hint="Run the flow again; it goes on where it stopped"
             ) from error
         self._trouble = self._raised or error
         self._patience.through(lambda: self._store.check_fence(self.name, self._fence))
-        final = failures.is_final(self._trouble)
-        if final is not None:
-            raise final
-        cause = failures.cause(self._trouble)
-        tries += not failures.may_pass(self._trouble)
-        if tries > len(failures.PAUSES):
-            raise Unavailable(
-                f"flow {self.name} failed {tries} times in a row at epoch {self._committer.last.epoch + 1}: {cause}"
-            )
-        pause = failures.PAUSES[tries - 1] if tries else _LOOK
-        log.warning("flow %s failed, trying again in %s s: %s", self.name, pause, cause)
-        log.debug("%s", self._trouble)
+        pause = self._tries.pause(self._trouble, self._committer.last.epoch + 1)
         self._next_try = time.time_ns() // 1000 + int(pause * 1_000_000)
         self._stopping.wait(pause)
         self._next_try = None
-        return tries

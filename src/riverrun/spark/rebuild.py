@@ -73,7 +73,7 @@ class Rebuild:
         self._ending = threading.Event()
         self._query: Any = None
         self._raised: BaseException | None = None
-        self._tries = (0, 0)  # how often it failed at which epoch
+        self._tries = failures.Tries(self._name)
 
     @property
     def done(self) -> int:
@@ -144,17 +144,7 @@ class Rebuild:
     def _again(self, reported: BaseException | None) -> None:
         """Pause before the query is started again, or raise what the rebuild fails with."""
         error = self._raised or reported or Unavailable("the query has ended")
-        final = failures.is_final(error)
-        if final is not None:
-            raise final
-        epoch, cause = self.committer.last.epoch + 1, failures.cause(error)
-        tries = (self._tries[0] if self._tries[1] == epoch else 0) + (not failures.may_pass(error))
-        self._tries = (tries, epoch)
-        if tries > len(failures.PAUSES):
-            raise Unavailable(f"{self._name} failed {tries} times in a row at its epoch {epoch}: {cause}")
-        pause = failures.PAUSES[max(tries, 1) - 1]
-        log.warning("%s failed, trying again in %s s: %s", self._name, pause, cause)
-        self._stopping.wait(pause)
+        self._stopping.wait(self._tries.pause(error, self.committer.last.epoch + 1))
 
     def _take(self, frame: DataFrame, batch: int) -> None:
         """Spark's call for each batch."""
