@@ -1,0 +1,194 @@
+"""Views that take the place of others: what they go on with, what is left of the old ones, and what is left when it is
+given up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from riverrun.errors import Conflict, NotFound, Transient
+from riverrun.flow import Flow
+from riverrun.flow.aggregates import count
+from riverrun.position import Position
+from riverrun.river import River
+from riverrun.runtime.admission import changes
+from riverrun.runtime.bounds import read_positions, together
+from riverrun.runtime.commit import Committer, Outputs
+from riverrun.runtime.compiler import compile_flow
+from riverrun.runtime.host import Control
+from riverrun.runtime.manifest import Manifest, home_of
+from riverrun.runtime.opening import open_inputs, open_outputs, shut_out
+from riverrun.runtime.outputs import view_spec
+from riverrun.runtime.patience import Patience
+from riverrun.runtime.planner import Plan
+from riverrun.runtime.rebuild import Successor, clean
+
+SCHEMA = "user string"
+
+
+def shop() -> Flow:
+    flow = Flow("shop")
+    stream = flow.stream("orders", SCHEMA, key="user")
+    flow.view("totals", stream.group("user").agg(n=count()))
+    flow.topic("copies", stream)
+    return flow
+
+
+class Shop:
+    """A flow of which only the commits are real: an epoch brings no rows."""
+
+    def __init__(self, river: River) -> None:
+        self.river, self.store, self.flow = river, river.store, shop()
+        self.inputs = open_inputs(river, self.flow)
+        self.job = compile_flow(self.flow, 2)
+        self.topics = open_outputs(river, self.flow, self.job, self.inputs, "")
+        self.fence = shut_out("shop", self.store, self.topics.values())
+
+    def run(self, epochs: int) -> None:
+        """So many epochs of ten rows each."""
+        for view in self.flow.views.values():
+            self.store.declare(view_spec(self.flow, self.job, view, ""))
+        committer = Committer(self.flow, self.job, self.store, self.topics, self.home, "", self.fence)
+        for _ in range(epochs):
+            self.river.topic("orders").append([{"user": "ada"}] * 10)
+            commit(committer, self.river.topic("orders").latest)
+
+    def successor(self) -> Successor:
+        return Successor(self.flow, "", self.job, self.store, self.river.checkpoints, self.inputs)
+
+    def switch(self, made: Successor) -> None:
+        made.switch(self.fence, self.topics.values(), Patience("a rebuild", tries=3))
+
+    @property
+    def home(self) -> str:
+        return home_of(self.river.checkpoints, "shop", self.store.last("shop"))
+
+    @property
+    def homes(self) -> set[str]:
+        return {path.name for path in Path(self.river.checkpoints).iterdir()}
+
+    def manifest(self) -> Manifest:
+        last = self.store.last("shop")
+        assert last.manifest is not None
+        return Manifest.decode(last.manifest)
+
+
+def commit(committer: Committer, positions: Mapping[str, Mapping[int, int]]) -> None:
+    epoch = committer.last.epoch + 1
+    watermarks = {"stream-orders": (0, 0)}
+    control = Control(epoch, 0, False, watermarks, {t: dict(p) for t, p in positions.items()}, {}, "")
+    committer.apply(Outputs(control, {}, {}, {}, [], [], {}))
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Shop]:
+    with River(tmp_path / "river") as river:
+        river.topic("orders", SCHEMA, key="user", partitions=1, fsync="os")
+        yield Shop(river)
+
+
+def test_epochs_go_on_from_the_rebuild_and_sequences_from_the_flow(made: Shop) -> None:
+    made.run(5)
+    Path(made.home).mkdir(parents=True, exist_ok=True)
+    successor = made.successor()
+    with pytest.raises(Conflict, match="has not read up to where the running one is"):
+        made.switch(successor)
+    commit(successor.committer, successor.goal())
+    assert made.store.last("shop").epoch == 5
+    made.switch(successor)
+    last = made.store.last("shop")
+    assert (last.epoch, last.fence, made.home) == (1, made.fence, successor.home)
+    assert made.manifest().base == 4  # its next epoch is 2, and has sequence 6 in topics
+    assert made.homes == {f"shop~{successor.token}"}
+    # and once more, from there
+    made.run(2)
+    again = made.successor()
+    commit(again.committer, again.goal())
+    made.switch(again)
+    assert made.manifest().base == 6
+    assert made.homes == {f"shop~{again.token}"}
+    assert changes(made.flow, made.store.last("shop"), made.inputs) == []
+
+
+def write_plan(home: str, epoch: int, positions: Mapping[str, Mapping[int, int]]) -> None:
+    offsets = Path(home) / "checkpoint/offsets"
+    offsets.mkdir(parents=True, exist_ok=True)
+    plan = json.dumps(Plan(epoch, 0, positions, {}, None).to_json())
+    (offsets / str(epoch - 1)).write_text(f"v1\n{{}}\n{plan}")
+
+
+@pytest.mark.parametrize(("rows", "known"), [(7, True), (0, True), (7, False)])
+def test_an_epoch_that_only_topics_have(made: Shop, rows: int, known: bool) -> None:
+    """With rows, the first epoch reads just those, under the same sequence; else that sequence is passed over."""
+    made.run(3)
+    made.river.topic("orders").append([{"user": "ada"}] * 20)
+    written = Position({"orders": {0: 30 + rows}})
+    if known:
+        write_plan(made.home, 4, written)
+    made.topics["copies"].append([{"user": "ada"}], producer="shop", sequence=4, fence=made.fence)
+    successor = made.successor()
+    commit(successor.committer, successor.goal())
+    made.switch(successor)
+    assert read_positions(together(successor.home)) == (written if rows and known else None)
+    assert made.manifest().base == (2 if rows and known else 3)
+
+
+def test_an_unfinished_one_is_given_up_by_the_next(made: Shop) -> None:
+    made.run(1)
+    first = made.successor()
+    second = made.successor()
+    assert made.store.rebuilds("shop") == [second.token]
+    assert not Path(first.home).exists()
+    with pytest.raises(NotFound, match="switched or abandoned"):
+        commit(first.committer, first.goal())
+    with pytest.raises(Conflict, match="somebody began another one"):
+        Path(first.home).mkdir()
+        made.switch(first)
+    second.abandon()
+    assert made.store.rebuilds("shop") == []
+    assert not Path(second.home).exists()
+
+
+def test_a_lost_answer_is_no_failure(made: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    made.run(1)
+    successor = made.successor()
+    commit(successor.committer, successor.goal())
+    switch = made.store.switch
+
+    def losing(*args: object, **options: object) -> None:
+        switch(*args, **options)  # type: ignore[arg-type]
+        raise Transient("the connection was lost")
+
+    monkeypatch.setattr(made.store, "switch", losing)
+    made.switch(successor)
+    assert made.home == successor.home
+    successor.abandon()  # as those do who do not know how it went
+    assert Path(successor.home).exists()
+
+
+def test_homes_of_others_stay(made: Shop) -> None:
+    made.run(1)
+    checkpoints = Path(made.river.checkpoints)
+    for name in ("shop", "shop~0", "shop-replay", "shop-replay~4", "shopping"):
+        (checkpoints / name).mkdir(parents=True, exist_ok=True)
+    clean(made.river.checkpoints, "shop", made.store)
+    assert len(made.homes) == 5  # nothing was ever rebuilt here: who knows whose they are
+    successor = made.successor()
+    commit(successor.committer, successor.goal())
+    other = made.store.begin_rebuild("shop", [])
+    (checkpoints / f"shop~{other}").mkdir()
+    made.switch(successor)
+    kept = {"shop-replay", "shop-replay~4", "shopping", f"shop~{other}", f"shop~{successor.token}"}
+    assert made.homes == kept
+
+
+def test_a_flow_that_has_read_nothing(made: Shop) -> None:
+    committer = Committer(made.flow, made.job, made.store, made.topics, made.home, "", made.fence)
+    made.store.declare(view_spec(made.flow, made.job, made.flow.views["totals"], ""))
+    commit(committer, {"orders": {0: 0}})
+    successor = made.successor()
+    made.switch(successor)
+    assert (made.store.last("shop").epoch, made.home, made.manifest().base) == (0, successor.home, 1)
