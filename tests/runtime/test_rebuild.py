@@ -134,6 +134,12 @@ def test_an_epoch_that_only_topics_have(made: Shop, rows: int, known: bool) -> N
     made.switch(successor)
     assert read_positions(together(successor.home)) == (written if rows and known else None)
     assert made.manifest().base == (2 if rows and known else 3)
+    # Once more, before that epoch was planned: it is still the first.
+    again = made.successor()
+    commit(again.committer, again.goal())
+    made.switch(again)
+    assert read_positions(together(again.home)) == (written if rows and known else None)
+    assert made.manifest().base == (2 if rows and known else 3)
 
 
 def test_an_unfinished_one_is_given_up_by_the_next(made: Shop) -> None:

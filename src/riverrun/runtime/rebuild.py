@@ -119,13 +119,16 @@ class Successor:
         return msgspec.structs.replace(made, base=base - built.epoch), together
 
     def _unfinished(self, live: Last) -> Position | None:
-        """Where the epoch ends that topics have and the store does not; None when it has no rows, or nobody knows."""
-        try:
-            checkpoint = Checkpoint(home_of(self._checkpoints, self.name, live), self.name)
-            planned = checkpoint.plan(live.epoch + 1).positions
-        except Corrupt:
-            return None
-        read = Position({name: planned[name] for name in self._inputs if name in planned})
+        """Where the epoch ends that topics have and the store does not; None when it has no rows, or nobody knows. A
+        rebuild just before this one may have left it to its first epoch, too, which has not been planned then."""
+        home = home_of(self._checkpoints, self.name, live)
+        left = bounds.read_positions(bounds.together(home))
+        if left is None or left <= live.positions:
+            try:
+                left = Position(Checkpoint(home, self.name).plan(live.epoch + 1).positions)
+            except Corrupt:
+                return None
+        read = Position({name: left[name] for name in self._inputs if name in left})
         return None if read <= live.positions else read
 
 
