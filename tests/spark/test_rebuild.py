@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from riverrun.errors import Conflict, Unavailable
+from riverrun.errors import Conflict, Fenced, TimedOut, Unavailable
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count
 from riverrun.flow.aggregates import sum as total
@@ -103,3 +104,33 @@ def test_a_changed_flow_is_rebuilt_and_goes_on(river):
     assert sum(row["n"] for row in river.view("minutes").rows()) == 430
     assert river.topic("large-orders").read().num_rows == 43
     assert river.store.rebuilds("shop") == []
+
+
+def test_the_run_of_the_old_flow_goes_on_until_it_is_taken_over_from(river):
+    topic = river.topic("orders", ORDERS, key="user", time="at", fsync="os", retention="1 second")
+    topic.append(orders(0, 50))
+    old = river.run(shop())
+    old.process(timeout=SOON)
+    with pytest.raises(TimedOut):
+        old.rebuild(timeout=0)
+    assert river.store.rebuilds("shop") == []  # and all is as it was
+    new = river.run(shop("amount * 3"))
+    assert new.status()["state"] == "rebuilding"
+    for i in range(50, 100, 10):
+        topic.append(orders(i, i + 10))
+    new.process(timeout=SOON)
+    assert held(river) == totals(orders(0, 100), 3)
+    assert river.topic("large-orders").read().num_rows == 10
+    with pytest.raises(Fenced):
+        old.wait(timeout=SOON)
+    new.stop()
+    time.sleep(1.1)
+    topic.enforce_retention()
+    topic.append(orders(100, 110))
+    with pytest.raises(Conflict, match="cannot be rebuilt: the beginning of orders was removed by retention"):
+        river.run(shop())
+    with river.run(shop("amount * 3")) as run:  # which needs no history
+        with pytest.raises(Conflict, match="flow shop cannot be rebuilt"):
+            run.rebuild()
+        run.process(timeout=SOON)
+    assert held(river) == totals(orders(0, 110), 3)

@@ -279,7 +279,7 @@ class Run:
         self._query = (
             frame.writeStream.foreachBatch(self._take)
             .option("checkpointLocation", f"{self._home}/checkpoint")
-            .queryName(self.name)
+            .queryName(os.path.basename(self._home))  # of an old flow's run in this process it is another one
             .trigger(processingTime="0 seconds")
             .start()
         )
