@@ -56,6 +56,8 @@ def health(status: dict[str, Any] | None) -> Health:
     if state == "failing":
         again = parse(status.get("next_try"))
         return Health(WAITING, "trying again", join(reason, f" — next try at {again:%H:%M:%S}" if again else ""))
+    if state == "rebuilding":
+        return Health(WAITING, "rebuilding", join("Its views are made anew from the log: ", reason, "."))
     return _running(status)
 
 

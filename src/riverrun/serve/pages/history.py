@@ -7,26 +7,30 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from riverrun.durations import to_micros, wall_clock
 from riverrun.errors import RiverrunError
-from riverrun.flow import Flow
-from riverrun.flow.nodes import Source
 from riverrun.serve.backend import Backend
 from riverrun.serve.flows import Flows
 from riverrun.serve.pages.arrivals import Arrivals
 from riverrun.serve.pages.figures import parse
 
+if TYPE_CHECKING:
+    from riverrun.flow import Flow
+    from riverrun.flow.nodes import Source
+
+T = TypeVar("T")
 log = logging.getLogger("riverrun.serve")
 
 _SAMPLES = 900
 _EPOCHS = 120
 _MARKS = 60
 _TOPICS = 200  # more are listed, but not measured
+_KEPT = 256  # answers that are kept for a moment
 _RATE = 10.0  # seconds that a rate is taken over
 EVERY, UNWATCHED = 1.0, 5.0  # seconds between two samples
 
@@ -117,6 +121,8 @@ class History:
         self.viewers = 0
         self.trouble: str | None = None
         self._looked = 0.0
+        self._keeping = threading.Lock()
+        self._kept: dict[Hashable, tuple[float, Any]] = {}
 
     async def keep(self) -> None:
         """Take samples until cancelled; less often while nobody looks."""
@@ -154,10 +160,25 @@ class History:
     def graph(self, flow: str) -> Flow | None:
         """The flow as it was declared, where it runs in this process."""
         for run in self.backend.runs:
-            found = getattr(run, "flow", None)
-            if run.name == flow and isinstance(found, Flow):
-                return found
+            if run.name == flow:
+                declared: Flow | None = getattr(run, "flow", None)
+                return declared
         return None
+
+    def kept(self, what: Hashable, seconds: float, make: Callable[[], T]) -> T:
+        """What `make` gave not longer than that ago; for what is too dear to ask for with every look."""
+        now = time.monotonic()
+        with self._keeping:
+            at, found = self._kept.get(what, (0.0, None))
+            if what in self._kept and now < at + seconds:
+                return found  # type: ignore[no-any-return]
+        made = make()
+        with self._keeping:
+            self._kept.pop(what, None)
+            self._kept[what] = (now, made)
+            for old in list(self._kept)[:-_KEPT]:
+                del self._kept[old]
+        return made
 
     def topic_rate(self, topic: str, seconds: float = _RATE) -> float | None:
         """Rows per second that arrive; None before two samples were taken."""
@@ -200,10 +221,10 @@ class History:
     def _sources(self) -> Iterator[tuple[str, str | None]]:
         """Topics that flows read by event time, each with the column of its producers."""
         for name, known in self.flows.items():
-            graph = self.graph(name)
-            said = {node.topic: node.producers for node in graph.nodes if isinstance(node, Source)} if graph else {}
+            said = declared_sources(self.graph(name))
             for source in known.status.get("sources", ()):
-                yield source["topic"], said.get(source["topic"])
+                declared = said.get(source["source"])
+                yield source["topic"], declared.producers if declared else None
 
     def _watermark(self, topic: str) -> int | None:
         """What it was before this look, the smallest of those who read the topic."""
@@ -214,6 +235,15 @@ class History:
             found += [mark for source, mark in (before.watermarks if before else {}).items() if source in of_topic]
         marks = [mark for mark in found if mark is not None]
         return min(marks) if marks and len(marks) == len(found) else None
+
+
+def declared_sources(graph: Flow | None) -> dict[str, Source]:
+    """The sources of a flow by id. Imported here: a server of somebody else's flows does not need what flows need."""
+    if graph is None:
+        return {}
+    from riverrun.flow.nodes import Source
+
+    return {node.id: node for node in graph.nodes if isinstance(node, Source)}
 
 
 def _micros(moment: str | None) -> int | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from riverrun.flow import Flow
-from riverrun.flow.nodes import Source
 from riverrun.serve.pages.health import BEHIND, BUSY, OK, STOPPED, UNKNOWN, WAITING, health
-from riverrun.serve.pages.history import FlowHistory, History
+from riverrun.serve.pages.history import FlowHistory, History, declared_sources
+
+if TYPE_CHECKING:
+    from riverrun.flow import Flow
 
 SOURCE, OPERATOR, VIEW, TOPIC, ALERT = "source", "operator", "view", "topic", "alert"
 _SHAPE = {"view": VIEW, "topic": TOPIC, "alert": ALERT}
@@ -58,7 +59,7 @@ def picture(history: History, name: str, known: FlowHistory) -> Picture:
 def _declared(history: History, name: str, known: FlowHistory, graph: Flow) -> Picture:
     suffix = name.removeprefix(graph.name)
     said = graph.to_json()
-    sources = {node.id: node.topic for node in graph.nodes if isinstance(node, Source)}
+    sources = {id: source.topic for id, source in declared_sources(graph).items()}
     boxes = []
     for node in said["nodes"]:
         topic = sources.get(node["id"])

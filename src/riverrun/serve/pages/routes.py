@@ -5,6 +5,7 @@ from __future__ import annotations
 import mimetypes
 from importlib.resources import files
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from starlette.responses import Response
@@ -12,7 +13,7 @@ from starlette.responses import Response
 from riverrun.errors import NotFound, RiverrunError
 from riverrun.serve.backend import Backend
 from riverrun.serve.flows import Flows
-from riverrun.serve.pages import flow, live, time
+from riverrun.serve.pages import alerts, epochs, flow, ledger, live, time, topic, topics, view, views
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import join, tag
 from riverrun.serve.pages.shell import ROOT, Asked, Draw, Drawn, document, notice
@@ -22,6 +23,13 @@ from riverrun.serve.sse import EventStream
 _DRAWN: dict[str, Draw] = {
     "/": flow.draw,
     f"{ROOT}/time": time.draw,
+    f"{ROOT}/topics": topics.draw,
+    f"{ROOT}/topics/{{name}}": topic.draw,
+    f"{ROOT}/views": views.draw,
+    f"{ROOT}/views/{{name:path}}": view.draw,
+    f"{ROOT}/ledger": ledger.draw,
+    f"{ROOT}/epochs": epochs.draw,
+    f"{ROOT}/alerts": alerts.draw,
 }
 _SECONDS = 300  # that a browser may keep scripts and styles
 
@@ -34,8 +42,10 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows) -> None:
 
     def add(path: str, draw: Draw) -> None:
         async def page(request: Request) -> Response:
-            asked = Asked(request.url.path, dict(request.query_params), request.path_params.get("name", ""))
-            if "text/event-stream" in request.headers.get("accept", ""):
+            is_live = "text/event-stream" in request.headers.get("accept", "")
+            name = request.path_params.get("name", "")
+            asked = Asked(quote(request.url.path), dict(request.query_params), name, is_live)
+            if is_live:
                 backend.feeds.check()
                 return EventStream(lambda: live.changes(history, draw, asked))
             return await backend.read(_rendered, history, draw, asked)

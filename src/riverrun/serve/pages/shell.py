@@ -30,6 +30,7 @@ class Asked:
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
+    is_live: bool = False  # asked again and again, for what has changed
 
     def get(self, name: str, default: str = "") -> str:
         return self.query.get(name, default)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from riverrun.durations import show, wall_clock
-from riverrun.flow import Flow
-from riverrun.flow.nodes import Node, Source, Window
-from riverrun.flow.windows import Hopping, Tumbling
 from riverrun.serve.pages.arrivals import DELAYS, SECOND, Arrivals, Speaker
 from riverrun.serve.pages.chart import FOOT, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Frame, axes, density, framed, line
 from riverrun.serve.pages.figures import ago, clock, number, parse, share, short, span, span_text
-from riverrun.serve.pages.history import FlowHistory, History
+from riverrun.serve.pages.history import FlowHistory, History, declared_sources
 from riverrun.serve.pages.markup import Content, Html, join, tag
 from riverrun.serve.pages.shell import Asked, Drawn, chosen, empty, figure, figures, summary, table
+
+if TYPE_CHECKING:
+    from riverrun.flow import Flow
+    from riverrun.flow.nodes import Node, Source, Window
 
 _SPANS = {"2min": 120, "5min": 300, "15min": 900}
 _STRIP, _STRIPS = 24, 12
@@ -57,9 +58,9 @@ def draw(history: History, asked: Asked) -> Drawn:
     width = _SPANS.get(asked.get("span"), 120) * SECOND
     marks = [sample.watermarks.get(source["source"]) for sample in known.samples if sample.at >= now - width]
     frame = framed(arrivals.seconds, [mark for mark in marks if mark is not None], now, width)
-    declared = next((node for node in graph.nodes if node.id == source["source"]), None) if graph else None
+    declared = declared_sources(graph).get(source["source"])
     window = next(_windows(graph, source["source"]), None) if graph else None
-    looked = Looked(known, source, arrivals, declared if isinstance(declared, Source) else None, window, frame)
+    looked = Looked(known, source, arrivals, declared, window, frame)
     regions["figures"] = _numbers(looked)
     regions["picture"] = _picture(looked)
     regions["producers"] = _producers(looked)
@@ -92,6 +93,8 @@ def _choices(sources: list[dict[str, Any]], source: dict[str, Any], asked: Asked
 
 def _windows(graph: Flow, source: str) -> Iterator[Window]:
     """Windows of a fixed size that rows of a source come to."""
+    from riverrun.flow.nodes import Window
+    from riverrun.flow.windows import Hopping, Tumbling
 
     def comes_from(node: Node) -> bool:
         return node.id == source or any(comes_from(below) for below in node.inputs)
@@ -175,10 +178,9 @@ def _picture(looked: Looked) -> Html:
 def _boxes(looked: Looked) -> Html:
     """Windows: from their first row to the moment the watermark closed them; with a horizon, a second edge."""
     window, frame = looked.window, looked.frame
-    if window is None or not isinstance(window.window, Tumbling | Hopping):
+    if window is None:
         return Html("")
-    size, every = window.window.size, window.window.every
-    offset = window.window.offset if isinstance(window.window, Tumbling) else 0
+    size, every, offset = (int(getattr(window.window, part, 0)) for part in ("size", "every", "offset"))
     if frame.x(frame.low + size) - frame.x(frame.low) < _NARROWEST:
         return Html("")
     first = (frame.low - offset - size) // every * every + offset
