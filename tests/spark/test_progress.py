@@ -65,3 +65,26 @@ def test_reports_and_epochs_do_not_pile_up(clock):
         progress.told([report(epoch, triggerExecution=2, addBatch=1)])
     assert len(progress._around) <= 100
     assert len(progress._epochs) <= 1000
+
+
+def test_the_last_epochs_with_their_times(clock, monkeypatch):
+    monkeypatch.setattr(module.time, "time", lambda: 1_767_225_600.0 + clock.now - 100)
+    progress = Progress()
+    progress.committed(outputs(1, 5), 1.0, 0.5)
+    clock.now += 2
+    progress.committed(outputs(2, 7, orders=200_000), 1.0, 0.25)
+    progress.told([report(2, triggerExecution=1300, addBatch=1250)])
+    clock.now += 10
+    assert progress.recent(["orders"], 2) == [
+        {"epoch": 1, "at": "2026-01-01T00:00:00Z", "rows": 5, "plan": 0.0, "read": 0.0, "compute": 1.0, "commit": 0.5},
+        {
+            "epoch": 2,
+            "at": "2026-01-01T00:00:02Z",
+            "rows": 7,
+            "plan": 0.05,
+            "read": 0.1,
+            "compute": 0.9,
+            "commit": 0.25,
+        },
+    ]
+    assert [one["epoch"] for one in progress.recent(["orders"], 2, count=1)] == [2]

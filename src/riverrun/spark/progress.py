@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import collections
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from riverrun.runtime.commit import Outputs
+from riverrun.runtime.status import moment
 
 _SPAN = 10.0  # seconds that a rate is taken over
 
@@ -66,16 +67,28 @@ class Progress:
 
         Tasks read side by side, on all cores; that share of the computing time is given as reading.
         """
-        if not self._epochs:
-            return {}
-        last = self._epochs[-1]
-        reading = min(sum(last.work.get(topic, 0.0) for topic in topics) / cores, last.computing)
-        around = self._around.get(last.epoch, 0.0)
+        return self._times(self._epochs[-1], topics, cores) if self._epochs else {}
+
+    def recent(self, topics: Collection[str], cores: int, count: int = 100) -> list[dict[str, Any]]:
+        """The last epochs, oldest first: when each was committed, its rows, and its times as `times` gives them."""
+        shift = time.time() - time.monotonic()
+        return [
+            {
+                "epoch": one.epoch,
+                "at": moment(round((one.at + shift) * 1e6)),
+                "rows": one.rows,
+                **self._times(one, topics, cores),
+            }
+            for one in list(self._epochs)[-count:]
+        ]
+
+    def _times(self, epoch: Committed, topics: Iterable[str], cores: int) -> dict[str, float]:
+        reading = min(sum(epoch.work.get(topic, 0.0) for topic in topics) / cores, epoch.computing)
         parts = {
-            "plan": around,
+            "plan": self._around.get(epoch.epoch, 0.0),
             "read": reading,
-            "compute": last.computing - reading,
-            "commit": last.committing,
+            "compute": epoch.computing - reading,
+            "commit": epoch.committing,
         }
         return {name: round(seconds, 3) for name, seconds in parts.items()}
 

@@ -188,6 +188,11 @@ class Run:
             "alerts": self._alerts.status(),
         }
 
+    def epochs(self) -> list[dict[str, Any]]:
+        """The last hundred epochs of this run, oldest first: when, how many rows, and seconds by what they went to."""
+        self._ask_spark()
+        return self._progress.recent(self._inputs, cores())
+
     def _ask_spark(self) -> None:
         """Take in what Spark has reported since; it forgets its reports when it is stopped."""
         if self._query is not None and not self._progress.is_complete:

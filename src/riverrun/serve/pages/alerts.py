@@ -98,7 +98,7 @@ def _fired(history: History, flow: str, names: list[str]) -> Html:
     body = [
         tag(
             "tr",
-            tag("td", clock(parse(row["_received"])), " ", tag("span", ago(parse(row["_received"])), class_="quiet")),
+            tag("td", clock(parse(row["_received"]))),
             tag("td", tag("b", title)),
             pairs({name: value for name, value in row.items() if not name.startswith("_")}),
             id=f"fired-{title}-{row['_partition']}-{row['_offset']}",

@@ -107,7 +107,10 @@ def axes(frame: Frame, below: float) -> Html:
     for moment in ticks(frame.low, frame.high, WIDTH // 110):
         x = frame.x(moment)
         parts.append(tag("line", x1=x, x2=x, y1=TOP, y2=below, class_="grid"))
-        parts.append(tag("text", label(moment, frame), x=x, y=TOP + HEIGHT + 16, text_anchor="middle", class_="tick"))
+        if x > LEFT + 40:
+            parts.append(
+                tag("text", label(moment, frame), x=x, y=TOP + HEIGHT + 16, text_anchor="middle", class_="tick")
+            )
     for moment in ticks(frame.begin, frame.end, HEIGHT // 64):
         y = frame.y(moment)
         parts.append(tag("line", x1=LEFT, x2=LEFT + WIDTH, y1=y, y2=y, class_="grid"))

@@ -165,17 +165,21 @@ class History:
                 return declared
         return None
 
-    def kept(self, what: Hashable, seconds: float, make: Callable[[], T]) -> T:
-        """What `make` gave not longer than that ago; for what is too dear to ask for with every look."""
+    def kept(self, what: Hashable, seconds: float | None, make: Callable[[], T]) -> T:
+        """What `make` gave not longer than that ago; for what is too dear to ask for with every look.
+
+        None: a hundred times as long as it took, so that it never takes more than a hundredth of the time.
+        """
         now = time.monotonic()
         with self._keeping:
-            at, found = self._kept.get(what, (0.0, None))
-            if what in self._kept and now < at + seconds:
+            until, found = self._kept.get(what, (0.0, None))
+            if now < until:
                 return found  # type: ignore[no-any-return]
         made = make()
+        until = now + (100 * (time.monotonic() - now) if seconds is None else seconds)
         with self._keeping:
             self._kept.pop(what, None)
-            self._kept[what] = (now, made)
+            self._kept[what] = (until, made)
             for old in list(self._kept)[:-_KEPT]:
                 del self._kept[old]
         return made

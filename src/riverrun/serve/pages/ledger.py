@@ -35,8 +35,9 @@ def draw(history: History, asked: Asked) -> Drawn:
     aside = _asides(history, name)
     sources = [entry for entry in entries if entry["input"] == "topic"]
     regions["figures"] = _numbers(entries, sources)
+    order = {id: place for place, id in enumerate(titles)}
     rows = []
-    for entry in entries:
+    for entry in sorted(entries, key=lambda entry: (order.get(entry["node"], len(order)), entry["input"] != "topic")):
         box = titles.get(entry["node"])
         title = box.title if box else entry["node"]
         about = ("topic" if entry["input"] == "topic" else box.label) if box else ""
@@ -63,8 +64,8 @@ def _numbers(entries: list[dict[str, Any]], sources: list[dict[str, Any]]) -> Ht
         figure("Rows read from topics", number(read), f"{exact(read)} rows"),
         figure(
             "Adds up",
-            badge(OK, "every row is accounted for") if balanced else badge(STOPPED, "it does not"),
-            "read = accepted + late + duplicates + quarantined",
+            badge(OK, "yes") if balanced else badge(STOPPED, "no"),
+            "every row read is accounted for" if balanced else "rows are missing",
         ),
         figure("Late", number(late, "rows"), join(number(dropped), " of them dropped")),
         figure("Duplicates", number(sum(entry["duplicates"] for entry in entries), "rows")),

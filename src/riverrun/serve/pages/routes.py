@@ -36,7 +36,7 @@ _SECONDS = 300  # that a browser may keep scripts and styles
 
 def dashboard(app: FastAPI, backend: Backend, flows: Flows) -> None:
     """Add the pages to the app of a river, and take samples for them for as long as it is served."""
-    history = History(backend, flows)
+    history = History(backend, Flows(backend))  # its own: samples must not make what the API answers older
     backend.beside.append(history.keep)
     app.state.history = history
 

@@ -18,7 +18,7 @@ from riverrun.serve.pages.markup import Html, join, tag
 from riverrun.serve.pages.readers import Reader, readers
 from riverrun.serve.pages.shell import Asked, Drawn, empty, figure, figures, summary, table
 from riverrun.serve.pages.spark_line import spark_line
-from riverrun.serve.pages.topics import described, kept_for
+from riverrun.serve.pages.topics import age, described, limit
 
 _TAIL = 25
 _FOUND = 25
@@ -53,7 +53,7 @@ def _numbers(history: History, name: str, found: dict[str, Any]) -> Html:
             figure("Rate", rate(now) if now is not None else UNKNOWN, spark_line(history.topic_rates(name), name)),
             figure("Rows kept", number(found["offsets"]), join("in ", number(found["segments"], "segments"))),
             figure("Size", size(found["bytes"]), join(number(found["appends"]), " appends so far")),
-            figure("Kept for", kept_for(found), f"fsync {found['fsync']}"),
+            figure("Oldest row", age(found), f"kept {limit(found)}"),
             figure("Newest row", clock(last) if last else tag("span", "none", class_="unknown"), "received, UTC"),
         ),
     )
@@ -97,9 +97,7 @@ def _find(topic: Topic, key: str) -> Html:
 def _tail(topic: Topic) -> Html:
     end, first = topic.latest[topic.name], topic.earliest[topic.name]
     start = {p: max(first[p], offset - _TAIL) for p, offset in end.items()}
-    button = tag(
-        "button", "Pause", type="button", data_pause=True, data_scripted=True, aria_pressed="false", hidden=True
-    )
+    button = tag("button", "Pause", type="button", data_pause=True, data_scripted=True, aria_pressed="false")
     head = tag("div", tag("h2", "Newest rows"), button, class_="row")
     try:
         found = topic.read({topic.name: start}, {topic.name: dict(end)}).sort_by(_ORDER).slice(0, _TAIL)
@@ -119,9 +117,9 @@ def _rows(caption: str, rows: list[dict[str, Any]]) -> Html:
         received = tag("td", clock(parse(row["_received"])))
         if row.get("_deleted"):
             kept = tag("td", "deleted: ", tag("b", row.get("_key") or ""), colspan=len(names))
-            shown.append(tag("tr", place, received, kept, id=_id(row), data_fresh=True))
+            shown.append(tag("tr", place, received, kept, id=_id(row)))
         else:
-            shown.append(tag("tr", place, received, *(cell(row[name]) for name in names), id=_id(row), data_fresh=True))
+            shown.append(tag("tr", place, received, *(cell(row[name]) for name in names), id=_id(row)))
     return table(caption, heads(["Place", "Received", *names], numbers), shown)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from riverrun.durations import micros, show, wall_clock
 from riverrun.errors import RiverrunError
 from riverrun.log.topic import Topic
-from riverrun.serve.pages.figures import UNKNOWN, number, rate, size, span_text
+from riverrun.serve.pages.figures import UNKNOWN, number, rate, size, span
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Content, Html, tag
 from riverrun.serve.pages.readers import Reader, readers
@@ -53,7 +54,7 @@ def _row(history: History, name: str, reading: list[Reader]) -> Html:
         tag("td", rate(now) if now is not None else UNKNOWN, class_="n"),
         tag("td", number(found["offsets"]), class_="n"),
         tag("td", size(found["bytes"]), class_="n"),
-        tag("td", kept_for(found)),
+        tag("td", age(found), " ", tag("span", limit(found), class_="quiet")),
         tag("td", *who if who else [tag("span", "nobody", class_="quiet")]),
         id=f"topic-{name}",
     )
@@ -71,12 +72,15 @@ def _describe(topic: Topic) -> dict[str, Any]:
     return {**newest, "oldest": oldest}
 
 
-def kept_for(found: dict[str, Any]) -> Html:
-    """How far back the rows reach, and how far they may."""
-    limit = f"of {found['retention']}" if found["retention"] else "for ever"
-    limit = "newest of each key" if found["compact"] else limit
+def age(found: dict[str, Any]) -> Html:
+    """How old the oldest row is."""
     if found["oldest"] is None:
         return tag("span", "no rows yet", class_="quiet")
-    from riverrun.durations import wall_clock
+    return span(max(wall_clock() - found["oldest"], 0) / 1e6)
 
-    return tag("span", span_text(max(wall_clock() - found["oldest"], 0) / 1e6), " ", tag("span", limit, class_="quiet"))
+
+def limit(found: dict[str, Any]) -> str:
+    """How long rows are kept."""
+    if found["compact"]:
+        return "newest of each key"
+    return f"at most {show(micros(found['retention']))}" if found["retention"] else "for ever"

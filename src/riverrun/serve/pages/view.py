@@ -191,4 +191,4 @@ class _Both:
 
 
 def _pause() -> Html:
-    return tag("button", "Pause", type="button", data_pause=True, data_scripted=True, aria_pressed="false", hidden=True)
+    return tag("button", "Pause", type="button", data_pause=True, data_scripted=True, aria_pressed="false")

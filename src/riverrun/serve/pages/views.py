@@ -12,7 +12,6 @@ from riverrun.serve.pages.markup import Html, join, tag
 from riverrun.serve.pages.shell import Asked, Drawn, address, empty, notice, summary, table
 from riverrun.views import Store, ViewSpec
 
-_FRESH = 5.0  # seconds for which a count of rows holds
 _MOST, _PATIENCE = 200, 5.0  # rows of an answer, and seconds a query may take
 
 
@@ -34,8 +33,8 @@ def draw(history: History, asked: Asked) -> Drawn:
 
 
 def counted(history: History, store: Store, view: str) -> int:
-    """How many rows a view has; a few seconds old at most, since counting may take long."""
-    return history.kept(("count", view), _FRESH, lambda: store.count(view))
+    """How many rows a view has; of a large one, how many it had a moment ago."""
+    return history.kept(("count", view), None, lambda: store.count(view))
 
 
 def _row(history: History, store: Store, spec: ViewSpec) -> Html:

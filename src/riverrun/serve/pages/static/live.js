@@ -140,7 +140,7 @@ document.addEventListener("change", (event) => {
 });
 
 // What only makes sense with a script is shown by the script.
-for (const element of document.querySelectorAll("[data-scripted]")) element.hidden = false;
+document.documentElement.classList.add("scripted");
 
 document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
 addEventListener("pagehide", disconnect);
