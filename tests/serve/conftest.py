@@ -127,8 +127,8 @@ def stream(http: httpx.Client) -> Iterator[Callable[..., Stream]]:
     """stream("/topics/orders/tail") follows; closed at the end."""
     opened: list[Any] = []
 
-    def follow(url: str, last: str | None = None, base: str | None = None) -> Stream:
-        headers = {} if last is None else {"last-event-id": last}
+    def follow(url: str, last: str | None = None, base: str | None = None, accept: str = "*/*") -> Stream:
+        headers = {"accept": accept} if last is None else {"accept": accept, "last-event-id": last}
         context = httpx.stream("GET", (base or str(http.base_url)).rstrip("/") + url, headers=headers, timeout=20)
         response = context.__enter__()
         opened.append(context)

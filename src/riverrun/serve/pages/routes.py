@@ -44,7 +44,7 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows) -> None:
         async def page(request: Request) -> Response:
             is_live = "text/event-stream" in request.headers.get("accept", "")
             name = request.path_params.get("name", "")
-            asked = Asked(quote(request.url.path), dict(request.query_params), name, is_live)
+            asked = Asked(_path(request), dict(request.query_params), name, is_live)
             if is_live:
                 backend.feeds.check()
                 return EventStream(lambda: live.changes(history, draw, asked))
@@ -55,6 +55,12 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows) -> None:
     for path, draw in _DRAWN.items():
         add(path, draw)
     app.add_api_route(ROOT + "/static/{name}", _static, methods=["GET"], include_in_schema=False)
+
+
+def _path(request: Request) -> str:
+    """The address as it was sent: a slash within a name is still told from one between names."""
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    return quote(raw.decode("latin-1"), safe="/%!$&'()*+,;=:@~")
 
 
 def _rendered(history: History, draw: Draw, asked: Asked) -> Response:

@@ -1,0 +1,453 @@
+"""The pages as a browser without scripts gets them: they say everything, and what is in events stays text."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import pytest
+
+from riverrun.river import River
+from riverrun.serve.pages.arrivals import Arrivals
+from riverrun.serve.pages.chart import framed
+from riverrun.serve.pages.graph import layout
+from riverrun.serve.pages.routes import dashboard
+from riverrun.serve.server import Background
+from riverrun.settings import Settings
+from riverrun.views import ViewSpec
+from serve.conftest import AT, Flow, Stream, order
+
+EVIL = '<script>alert("1")</script><img src=x onerror=alert(2)>'
+PAGES = ("/", "/ui/time", "/ui/topics", "/ui/views", "/ui/ledger", "/ui/epochs", "/ui/alerts")
+LEDGER = [
+    {"node": "stream-orders", "input": "topic", "read": 10, "accepted": 9, "late_dropped": 0, "late_aside": 0}
+    | {"duplicates": 0, "quarantined": 1},
+    {"node": "window-1", "input": "in", "read": 9, "accepted": 5, "late_dropped": 3, "late_aside": 0}
+    | {"duplicates": 1, "quarantined": 0},
+]
+
+
+class Page(HTMLParser):
+    """The text and the elements of a page; refuses tags that do not match."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self._open: list[str] = []
+        self.feed(html)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("meta", "link", "input", "br", "img"):
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def look(http: httpx.Client, path: str, status: int = 200) -> Page:
+    answer = http.get(path)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    return Page(answer.text)
+
+
+def until(look: Callable[[], Page], said: str) -> Page:
+    """The page once it says so: samples are a second old."""
+    deadline = time.monotonic() + 10
+    while said not in (page := look()).text:
+        assert time.monotonic() < deadline, page.text
+        time.sleep(0.1)
+    return page
+
+
+class Run:
+    """A run that says what it is told to say."""
+
+    name = "shop"
+
+    def __init__(self, **status: Any) -> None:
+        self.said = {
+            "flow": "shop",
+            "epoch": 3,
+            "positions": "orders@0:10",
+            "committed": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+            "finished": False,
+            "lag": {"rows": 0, "seconds": 0.0, "topics": {"orders": 0}},
+            "sources": [],
+            "late": 3,
+            "state_size": {"bytes": 2048, "files": 1, "nodes": {}},
+            "state": "running",
+            "reason": None,
+            "next_try": None,
+            "fence": 1,
+            "rows_per_second": 12_400.0,
+            "times": {"plan": 0.1, "read": 0.2, "compute": 0.3, "commit": 0.4},
+            "nodes": {},
+        } | status
+
+    def status(self) -> dict[str, Any]:
+        return dict(self.said)
+
+    def ledger(self) -> list[dict[str, Any]]:
+        return LEDGER
+
+
+@pytest.fixture
+def served(serve: Callable[..., Background]) -> Iterator[Callable[..., httpx.Client]]:
+    """served(run) is a client of a server with that run."""
+    with ExitStack() as opened:
+
+        def start(run: Any = None) -> httpx.Client:
+            return opened.enter_context(httpx.Client(base_url=serve(run).url, timeout=20))
+
+        yield start
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_an_empty_river_says_what_to_do(http: httpx.Client, river: River, path: str) -> None:
+    river.drop_topic("orders")
+    page = look(http, path)
+    assert "riverrun " in page.text
+    assert "No flow has run in this river yet" in page.text
+    assert page.of("h1")
+    assert page.of("html")[0]["lang"] == "en"
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_is_inline_and_nothing_comes_from_elsewhere(http: httpx.Client, totals: Flow, path: str) -> None:
+    totals.commit(("ada", 1, 9.5, 1), ledger=LEDGER)
+    page = look(http, path)
+    scripts = page.of("script")
+    assert [one["src"] for one in scripts] == ["/ui/static/live.js"]
+    for tag, attributes in page.elements:
+        assert tag != "style" and "style" not in attributes, tag
+        assert not [name for name in attributes if name.startswith("on")]
+        for name in ("src", "href", "action"):
+            assert (attributes.get(name) or "/").startswith(("/", "#")), attributes
+    assert "'unsafe-inline'" not in http.get(path).headers["content-security-policy"]
+    assert [one["aria-current"] for one in page.of("a") if "aria-current" in one].count("page") == 1
+
+
+def test_what_is_in_events_stays_text(http: httpx.Client, river: River) -> None:
+    river.topic("orders").append([order(EVIL), order("\x1b[31mred\x00")])
+    page = look(http, "/ui/topics/orders")
+    assert EVIL in page.text
+    assert len(page.of("script")) == 1
+    assert not page.of("img")
+    assert "␛[31mred␀" in page.text
+    found = look(http, f"/ui/topics/orders?key={EVIL}")
+    assert found.text.count(EVIL) >= 2
+    assert len(found.of("script")) == 1
+
+
+def test_what_is_in_views_stays_text(http: httpx.Client, totals: Flow) -> None:
+    totals.commit((EVIL, 1, 9.5, 1))
+    for path in ("/ui/views/totals", f"/ui/views/totals?q={EVIL}&in=user", "/ui/views?sql=select+*+from+totals"):
+        page = look(http, path)
+        assert EVIL in page.text
+        assert len(page.of("script")) == 1
+        assert not page.of("img")
+
+
+def test_names_in_addresses_stay_text(http: httpx.Client, totals: Flow) -> None:
+    page = look(http, f"/ui/views/{EVIL}", 404)
+    assert "no view" in page.text
+    assert len(page.of("script")) == 1
+    assert look(http, "/ui/topics/nothing", 404).of("h1")
+    assert len(look(http, f"/?flow={EVIL}&node={EVIL}").of("script")) == 1
+
+
+def test_live_parts_are_escaped_too(river: River, stream: Callable[..., Stream], totals: Flow) -> None:
+    totals.commit((EVIL, 1, 9.5, 1))
+    first = follow(stream, "/ui/views/totals").next()["data"]
+    assert "<script" not in first["grid"]
+    assert EVIL in Page(first["grid"]).text
+
+
+def follow(stream: Callable[..., Stream], path: str) -> Stream:
+    """A page as it changes: the same address, asked for as events."""
+    return stream(path, accept="text/event-stream")
+
+
+def test_a_view_is_sent_again_when_it_changed(stream: Callable[..., Stream], totals: Flow) -> None:
+    totals.commit(("ada", 1, 9.5, 1))
+    events = follow(stream, "/ui/views/totals")
+    assert set(events.next()["data"]) == {"summary", "figures", "search", "grid", "changes"}
+    totals.commit(("bob", 2, 1.25, 1))
+    changed = next(found for found in iter(lambda: events.next()["data"], None) if "grid" in found)
+    assert "bob" in changed["grid"]
+    assert "+ insert" in changed["changes"]
+    assert "search" not in changed
+
+
+def test_streams_end_with_the_server(serve: Callable[..., Background], stream: Callable[..., Stream]) -> None:
+    served = serve()
+    events = stream("/ui/topics", base=served.url, accept="text/event-stream")
+    events.next()
+    begun = time.monotonic()
+    served.close()
+    assert time.monotonic() - begun < 2
+    with pytest.raises((StopIteration, httpx.HTTPError)):
+        while True:
+            events.next()
+
+
+def test_a_view_searched_sorted_and_paged(http: httpx.Client, totals: Flow) -> None:
+    totals.commit(*((f"user-{number:03}", number, number / 2, 1) for number in range(120)))
+    page = look(http, "/ui/views/totals")
+    assert "Rows 1 to 50" in page.text and "user-049" in page.text and "user-050" not in page.text
+    assert "Processed up to orders@0:10" in page.text
+    second = look(http, "/ui/views/totals?order=-n&page=1")
+    assert "Rows 51 to 100" in second.text and "user-069" in second.text
+    assert {"aria-sort": "descending"}.items() <= next(one for one in second.of("th") if "aria-sort" in one).items()
+    assert "user-042" in look(http, "/ui/views/totals?q=42&in=user").text
+    assert "Rows 1 to 1 " in look(http, "/ui/views/totals?q=42&in=n").text
+    assert "No row fits" in look(http, "/ui/views/totals?q=nobody&in=user").text
+    for wrong in ("q=x&in=n", "q=x&in=nothing", "order=nothing", "order=-"):
+        assert "Not shown" in look(http, f"/ui/views/totals?{wrong}").text
+    assert "Rows 1 to 50" in look(http, "/ui/views/totals?page=-1").text
+
+
+def test_a_view_whose_name_is_odd(http: httpx.Client, river: River) -> None:
+    Flow(river, ViewSpec("a/b c?", "odd", "n bigint", ("n",))).commit((1, 1))
+    [link] = [one["href"] for one in look(http, "/ui/views").of("a") if "ui/views/" in str(one["href"])]
+    page = look(http, str(link))
+    assert "Rows 1 to 1" in page.text
+    assert all("a%2Fb%20c%3F" in str(one["href"]) for one in page.of("a") if "order=" in str(one["href"]))
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("select user, n from totals;", "ada"),
+        ("select n from totals -- all", "1 rows"),
+        ("with a as (select 7 as seven) select * from a", "seven"),
+        ("delete from totals", "Not answered"),
+        ("selec", "Not answered"),
+        ("select * from nothing", "Not answered"),
+        ("select 1 where 1 = 2", "No rows"),
+    ],
+)
+def test_the_sql_box(http: httpx.Client, totals: Flow, sql: str, said: str) -> None:
+    totals.commit(("ada", 1, 9.5, 1))
+    answer = http.get("/ui/views", params={"sql": sql})
+    assert said in Page(answer.text).text
+    assert http.get("/views/totals").json() == [{"user": "ada", "n": 1, "total": 9.5}]
+
+
+def test_an_endless_query_and_a_large_answer(http: httpx.Client, totals: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    from riverrun.serve.pages import views
+
+    monkeypatch.setattr(views, "_PATIENCE", 0.2)
+    totals.commit(("ada", 1, 9.5, 1))
+    endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select"
+    assert "the first 200 rows" in Page(http.get("/ui/views", params={"sql": f"{endless} i from n"}).text).text
+    assert "stopped" in Page(http.get("/ui/views", params={"sql": f"{endless} count(*) from n"}).text).text
+
+
+def test_a_topic_with_its_rows_readers_and_columns(http: httpx.Client, river: River) -> None:
+    river.topic("orders").append([order("ada", number) for number in range(40)])
+    for _ in river.topic("orders").consumer("billing", timeout=0.1):
+        break
+    page = look(http, "/ui/topics/orders")
+    assert "The newest 25" in page.text
+    assert "billing" in page.text and "40 rows" in page.text
+    assert "event time" in page.text and "at most 7 d" in page.text
+    assert "The newest 25 with the key 'ada'" in look(http, "/ui/topics/orders?key=ada").text
+    assert "No row with the key 'bob'" in look(http, "/ui/topics/orders?key=bob").text
+    assert "billing" in look(http, "/ui/topics").text
+
+
+@pytest.mark.parametrize(
+    ("status", "badge", "said"),
+    [
+        ({}, "● running", "has been processed"),
+        ({"epoch": 0}, "◆ starting", "No epoch has been committed yet"),
+        (
+            {"lag": {"rows": 90_000, "seconds": 184.0, "topics": {"orders": 90_000}}},
+            "▲ behind",
+            "90 k rows are waiting",
+        ),
+        ({"state": "waiting", "reason": "the store is away"}, "◆ waiting", "the store is away"),
+        ({"state": "failing", "reason": "no", "next_try": "2026-01-31T18:04:31Z"}, "◆ trying again", "18:04:31"),
+        ({"state": "failed", "reason": "fenced by run 2"}, "■ stopped", "fenced by run 2 riverrun run shop.py"),
+        ({"state": "drained"}, "■ drained", "every window is closed"),
+        ({"state": "rebuilding", "reason": "1 of 2 rows"}, "◆ rebuilding", "1 of 2 rows"),
+    ],
+)
+def test_states_are_said(served: Callable[..., httpx.Client], status: dict[str, Any], badge: str, said: str) -> None:
+    page = look(served(Run(**status)), "/")
+    assert badge in page.text
+    assert said in page.text
+
+
+def test_a_flow_of_another_process(http: httpx.Client, totals: Flow) -> None:
+    totals.commit(("ada", 1, 9.5, 1), ledger=LEDGER)
+    page = until(lambda: look(http, "/"), "active elsewhere")
+    assert "orders" in page.text and "totals" in page.text
+    assert "unknown" in page.text  # its rate: a zero would be a lie
+
+
+def test_the_numbers_of_a_run(served: Callable[..., httpx.Client]) -> None:
+    http = served(Run())
+    page = look(http, "/")
+    assert "12.4 k /s" in page.text
+    assert {"value": "12400", "title": "12 400 rows per second"} in page.of("data")
+    assert "2 kB" in page.text
+    assert "3 rows 30 % of what was read" in page.text
+
+
+def test_the_ledger_adds_up(served: Callable[..., httpx.Client]) -> None:
+    page = look(served(Run()), "/ui/ledger")
+    assert page.text.count("● yes") == 3
+    assert "late, dropped 33.3 %" in " ".join(str(one.get("aria-label")) for one in page.of("svg"))
+
+
+def test_a_ledger_that_does_not(served: Callable[..., httpx.Client], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LEDGER[1], "accepted", 4)
+    page = look(served(Run()), "/ui/ledger")
+    assert "■ no" in page.text and "1 missing" in page.text
+
+
+def test_epochs_with_their_times_and_what_happened(served: Callable[..., httpx.Client]) -> None:
+    run = Run()
+    http = served(run)
+    look(http, "/ui/epochs")
+    run.said.update(epoch=4, fence=2, state="failing", reason="a worker died")
+    page = until(lambda: look(http, "/ui/epochs"), "run 2 took over from run 1")
+    assert "running → failing: a worker died" in page.text
+    assert "compute" in page.text and "400 ms" in page.text
+
+
+def test_alerts_as_they_fire(served: Callable[..., httpx.Client], river: River) -> None:
+    river.topic("shop.alerts.large", "user string, amount double").append({"user": EVIL, "amount": 99.5})
+    river.topic("other.alerts.large", "user string").append({"user": "somebody else's"})
+    told = {"alert": "large", "sent": 2, "rows": 2, "waiting": 1, "failed": 3, "dead": 0}
+    page = look(served(Run(alerts=[told | {"last_error": "mail: refused", "last_sent": AT}])), "/ui/alerts")
+    assert EVIL in page.text and "99.5" in page.text
+    assert "▲ trying again" in page.text and "mail: refused" in page.text
+    assert "somebody else" not in page.text
+    assert len(page.of("script")) == 1
+
+
+def test_pages_need_a_token_where_there_are_tokens(river: River, serve: Callable[..., Background]) -> None:
+    from riverrun.serve.tokens import line
+
+    settings = Settings(tokens=";".join((line("me", ["read"], "secret"), line("shop", ["write"], "other"))))
+    with River(river.path, settings=settings) as guarded:
+        url = serve(river=guarded).url
+        refused = httpx.get(f"{url}/")
+        assert refused.status_code == 401
+        assert (
+            "Basic" in refused.headers["www-authenticate"]
+        )  # a browser asks the person, and sends it with every request
+        assert httpx.get(f"{url}/", auth=("", "secret")).status_code == 200
+        assert httpx.get(f"{url}/ui/static/live.js", auth=("", "secret")).status_code == 200
+        assert httpx.get(f"{url}/", auth=("", "other")).status_code == 403
+        with httpx.stream("GET", url, auth=("", "secret"), headers={"accept": "text/event-stream"}) as events:
+            assert events.status_code == 200
+            assert b"data: " in next(part for part in events.iter_bytes() if b"data" in part)
+
+
+def test_pages_are_small(http: httpx.Client, totals: Flow) -> None:
+    totals.commit(*((f"user-{number:03}", number, number / 2, 1) for number in range(120)))
+    static = sum(len(http.get(f"/ui/static/{name}").content) for name in ("style.css", "live.js", "icon.svg"))
+    for path in (*PAGES, "/ui/views/totals", "/ui/topics/orders"):
+        assert static + len(http.get(path).content) < 150_000
+
+
+def test_without_pages_there_is_the_api_alone(serve: Callable[..., Background]) -> None:
+    url = serve(pages=None).url
+    assert httpx.get(f"{url}/").status_code == 404
+    assert httpx.get(f"{url}/topics").status_code == 200
+    assert dashboard.__doc__
+
+
+def test_static_files_are_those_of_the_folder(http: httpx.Client) -> None:
+    assert http.get("/ui/static/live.js").headers["content-type"].startswith("text/javascript")
+    for name in ("nothing.js", "..%2froutes.py", "%2e%2e"):
+        assert http.get(f"/ui/static/{name}").status_code == 404
+
+
+def test_arrivals_know_who_is_behind_and_what_was_late(river: River) -> None:
+    topic = river.topic("readings", "device string, at timestamp", time="at", producers="device", fsync="os")
+    now = datetime.now(UTC)
+    arrivals = Arrivals(topic)
+
+    def send(device: str, seconds: float) -> None:
+        topic.append({"device": device, "at": now - timedelta(seconds=seconds)})
+
+    send("a", 0)
+    send("b", 20)
+    arrivals.look(None)
+    send("a", 7)
+    send("b", 15)
+    arrivals.look(int((now - timedelta(seconds=10)).timestamp() * 1e6))
+    assert sorted(arrivals.speakers) == ["a", "b"]
+    assert arrivals.speakers["a"].time - arrivals.speakers["b"].time == 15_000_000
+    assert len(arrivals.late) == 1  # b's second row, behind the watermark then
+    assert arrivals.rows == 4
+    assert arrivals.delays.tolist() == [1, 1, 1, 1, 0, 0, 0, 0, 0]  # a's second row came 7 s behind its first
+
+
+def test_many_rows_are_taken_from_headers(river: River, monkeypatch: pytest.MonkeyPatch) -> None:
+    from riverrun.serve.pages import arrivals as module
+
+    monkeypatch.setattr(module, "_FEW", 10)
+    topic = river.topic("orders")
+    arrivals = Arrivals(topic)
+    topic.append([order("ada", at=f"2026-01-31T12:00:{second:02}Z") for second in range(30)])
+    arrivals.look(None)
+    assert not arrivals.is_exact
+    assert arrivals.rows == sum(int(part.counts.sum()) for part in arrivals.seconds) == 30
+
+
+def test_a_replay_of_old_rows_is_in_the_frame(river: River) -> None:
+    topic = river.topic("orders")
+    arrivals = Arrivals(topic)
+    topic.append([order("ada", at=f"2020-01-01T12:00:{second:02}Z") for second in range(30)])
+    arrivals.look(None)
+    now = int(time.time() * 1e6)
+    frame = framed(list(arrivals.seconds), [], now, 120_000_000)
+    first = int(datetime(2020, 1, 1, 12, tzinfo=UTC).timestamp() * 1e6)
+    assert frame.low <= first + 1_000_000 < first + 29_000_000 <= frame.high
+    assert frame.high - frame.low < 600_000_000
+
+
+def test_the_graph_is_laid_out_without_overlaps() -> None:
+    edges = [("a", "c"), ("b", "c"), ("a", "d"), ("c", "e"), ("d", "f"), ("c", "g"), ("e", "h")]
+    placed = layout(list("abcdefgh"), edges).places
+    assert all(placed[start].x < placed[end].x for start, end in edges)
+    assert len({(place.x, place.y) for place in placed.values()}) == 8
+    assert {placed[end].x for end in "fgh"} == {max(place.x for place in placed.values())}
+
+
+def test_every_class_of_the_style_sheet_is_used() -> None:
+    """A rule for something that is no longer drawn is dead."""
+    from importlib.resources import files
+
+    folder = files("riverrun.serve.pages")
+    written = "".join(entry.read_text() for entry in folder.iterdir() if entry.name.endswith(".py"))
+    written += (folder / "static" / "live.js").read_text()
+    rules = re.sub(r"\{[^}]*\}", " ", (folder / "static" / "style.css").read_text())
+    unused = {name for name in re.findall(r"\.([a-z][\w-]*)", rules) if name.rstrip("-0123456789") not in written}
+    assert unused == set()
