@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-recovery lint format bench lock clean
+.PHONY: help install demo test test-recovery lint format bench screenshots lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ format: $(STAMP) ## let ruff rewrite what it can
 
 bench: $(STAMP) ## measure this machine; ratios against plain files in the same run
 	@$(BIN)/python -m bench
+
+screenshots: $(STAMP) ## pictures of the dashboard, into docs/images (needs Chromium; three minutes)
+	@$(BIN)/python docs/screenshots.py
 
 lock: ## choose newest versions and write requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -33,9 +33,9 @@ async def changes(history: History, draw: Draw, asked: Asked) -> AsyncGenerator[
                 yield trouble(error)
                 return
             changed = {name: str(html) for name, html in drawn.regions.items() if sent.get(name) != html}
-            if changed:
-                sent.update(changed)
-                yield b"data: %b\n\n" % encode(changed)
+            if changed or sent.keys() != drawn.regions.keys():
+                sent = {name: str(html) for name, html in drawn.regions.items()}
+                yield b"data: %b\n\n" % encode({"order": list(drawn.regions), "parts": changed})
                 last = time.monotonic()
             elif time.monotonic() > last + _QUIET:
                 yield HEARTBEAT

@@ -49,11 +49,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A page: its title, and its parts by id, in order. Parts whose HTML has changed are sent again."""
+    """A page: its title, and its parts by id, in order. Parts whose HTML has changed are sent again, but for `still`:
+    an answer to somebody's question stays as it was given."""
 
     title: str
     regions: dict[str, Html]
     every: float = 1.0  # seconds between two looks
+    still: str | None = None
 
 
 Draw = Callable[[History, Asked], Drawn]
@@ -87,7 +89,7 @@ def document(drawn: Drawn, history: History, asked: Asked) -> Html:
         tag("link", rel="stylesheet", href=f"{ROOT}/static/style.css"),
         tag("script", type="module", src=f"{ROOT}/static/live.js"),
     )
-    regions = [tag("div", html, id=name, class_="region", data_live=True) for name, html in drawn.regions.items()]
+    regions = [tag("div", html, id=name, data_live=name != drawn.still) for name, html in drawn.regions.items()]
     body = tag(
         "body",
         tag("a", "Skip to content", href="#content", class_="skip"),

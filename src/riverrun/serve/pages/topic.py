@@ -41,7 +41,7 @@ def draw(history: History, asked: Asked) -> Drawn:
     regions["readers"] = _readers(readers(history).get(topic.name, []))
     regions["partitions"] = _partitions(found)
     regions["schema"] = _schema(topic, found)
-    return Drawn(topic.name, regions)
+    return Drawn(topic.name, regions, still="found")
 
 
 def _numbers(history: History, name: str, found: dict[str, Any]) -> Html:

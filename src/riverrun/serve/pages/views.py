@@ -29,7 +29,7 @@ def draw(history: History, asked: Asked) -> Drawn:
     regions["ask"] = _form(specs, asked)
     if asked.get("sql").strip() and not asked.is_live:
         regions["answer"] = _answer(store, asked.get("sql"))
-    return Drawn("Views", regions)
+    return Drawn("Views", regions, still="answer")
 
 
 def counted(history: History, store: Store, view: str) -> int:

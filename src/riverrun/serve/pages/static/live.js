@@ -57,15 +57,23 @@ function restored() {
   document.body.classList.remove("stale");
 }
 
-function apply(regions) {
-  for (const [id, html] of Object.entries(regions)) {
-    const region = document.getElementById(id);
-    if (!region || region.querySelector("[data-paused]")) continue;
+function apply({ order, parts }) {
+  for (const old of document.querySelectorAll("main > [data-live]")) if (!order.includes(old.id)) old.remove();
+  let before = document.querySelector("main > h1");
+  for (const id of order) {
+    let region = document.getElementById(id);
+    if (!region) {
+      region = document.createElement("div");
+      region.id = id;
+      region.dataset.live = "";
+      before.after(region);
+    }
+    before = region;
+    if (!(id in parts) || region.querySelector("[data-paused]")) continue;
     const made = document.createElement("div");
-    made.innerHTML = html;
+    made.innerHTML = parts[id];
     children(region, made);
   }
-  document.dispatchEvent(new Event("updated"));
 }
 
 // Changes `old` into `made` in place: focus, selection, scroll position and open details stay.

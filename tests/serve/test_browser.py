@@ -1,0 +1,233 @@
+"""The dashboard in a real browser: it moves, comes back after a restart, and asks nobody else for anything."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from riverrun.river import River
+from riverrun.serve.server import Background, serve_in_background
+from serve.shop import Customers, ShopRun, shop_flow
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+CHROMIUM = "/usr/bin/chromium"
+OPTIONS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+EVIL = "<script>document.title=1</script><img src=x onerror=document.title=2>"
+PAGES = (
+    "/",
+    "/ui/time",
+    "/ui/topics",
+    "/ui/topics/orders",
+    "/ui/views",
+    "/ui/views/cities",
+    "/ui/ledger",
+    "/ui/epochs",
+)
+PATIENCE = 15_000  # milliseconds
+
+pytestmark = [
+    pytest.mark.skipif(not os.path.exists(CHROMIUM), reason=f"there is no browser at {CHROMIUM}"),
+    pytest.mark.xdist_group("browser"),
+]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[River]:
+    """A river with a flow that is run, and customers who do not stop."""
+    stop = threading.Event()
+    with River(tmp_path_factory.mktemp("shop") / "river") as river:
+        run = ShopRun(river, shop_flow(), every=0.7)
+        people = Customers(river)
+
+        def live() -> None:
+            while not stop.wait(0.5):
+                people.act(10, 10)
+
+        thread = threading.Thread(target=live)
+        with run:
+            thread.start()
+            river.shop = run  # type: ignore[attr-defined]
+            yield river
+            stop.set()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def served(shop: River) -> Iterator[Background]:
+    with serve_in_background(shop, shop.shop, port=0) as background:  # type: ignore[attr-defined]
+        yield background
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Any, served: Background) -> Iterator[Any]:
+    """A page in a fresh profile. In the end: no error in the console, and no request to anywhere else."""
+    context = browser.new_context(base_url=served.url, viewport={"width": 1280, "height": 900})
+    opened = context.new_page()
+    opened.set_default_timeout(PATIENCE)
+    errors: list[str] = []
+    requests: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
+    opened.on("request", lambda request: requests.append(request.url))
+    opened.errors = errors
+    yield opened
+    context.close()
+    assert errors == []
+    assert requests and [url for url in requests if not url.startswith(("http://127.0.0.1:", "data:"))] == []
+
+
+def moving(page: Any, selector: str) -> None:
+    """Wait until the text of an element is no longer what it is."""
+    page.wait_for_selector(selector)
+    before = page.text_content(selector)
+    page.wait_for_function("([s, t]) => document.querySelector(s)?.textContent !== t", arg=[selector, before])
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_moves(page: Any, path: str) -> None:
+    page.goto(path)
+    assert page.title().endswith("Riverrun")
+    region = {"/ui/time": "#figures", "/ui/topics/orders": "#tail", "/ui/views/cities": "#grid", "/ui/epochs": "#list"}
+    others = {"/ui/topics": "#topics", "/ui/views": "#views", "/ui/ledger": "#ledger", "/": "#figures"}
+    moving(page, {**region, **others}[path])
+    assert page.locator("#connection").is_hidden()
+
+
+def test_a_node_of_the_graph_has_its_numbers_and_its_line(page: Any) -> None:
+    page.goto("/")
+    page.click("svg.flow a.box:has-text('window') >> nth=0")
+    page.wait_for_selector("#node .details")
+    assert re.search(r"shop\.py:\d+", page.text_content("#node"))
+    assert "accepted" in page.text_content("#node")
+
+
+def test_the_graph_by_keyboard(page: Any) -> None:
+    page.goto("/")
+    page.focus("svg.flow a.box >> nth=0")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#node .details")
+
+
+def test_a_view_updates_after_a_post(page: Any, served: Background) -> None:
+    page.goto("/ui/views/cities?q=Atlantis&in=city")
+    assert "No row fits" in page.text_content("#grid")
+    user = {"user": "neo", "name": "Neo", "city": "Atlantis"}
+    httpx.post(f"{served.url}/topics/users", json=user).raise_for_status()
+    order = {"order_id": "x-1", "user": "neo", "amount": 5.0, "shop": "Lyon", "at": "2099-01-01T00:00:00Z"}
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    httpx.post(f"{served.url}/topics/orders", json={**order, "at": now}).raise_for_status()
+    page.wait_for_selector("#grid td:has-text('Atlantis')")
+
+
+def test_what_is_in_events_is_text(page: Any, served: Background) -> None:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    click = {"user": EVIL, "page": EVIL, "device": "phone", "at": now}
+    page.goto("/ui/topics/clicks")
+    httpx.post(f"{served.url}/topics/clicks", json=click).raise_for_status()
+    page.wait_for_selector(f"#tail td:text-is({EVIL!r})")
+    assert page.title() == "clicks · Riverrun"
+    assert page.locator("#tail img, #tail script").count() == 0
+
+
+def test_the_newest_rows_can_be_paused(page: Any) -> None:
+    page.goto("/ui/topics/orders")
+    moving(page, "#tail tbody")
+    page.click("#tail button")
+    before = page.text_content("#tail tbody")
+    moving(page, "#figures")
+    assert page.text_content("#tail tbody") == before
+    page.click("#tail button")
+    moving(page, "#tail tbody")
+
+
+def test_what_somebody_types_stays(page: Any) -> None:
+    page.goto("/ui/views/cities")
+    page.fill("input[name=q]", "Ber")
+    moving(page, "#grid")
+    assert page.input_value("input[name=q]") == "Ber"
+    assert page.evaluate("document.activeElement.name") == "q"
+
+
+def test_a_hidden_tab_asks_for_nothing(page: Any, served: Background) -> None:
+    page.goto("/ui/topics")
+    moving(page, "#topics")
+    show = (
+        "(hidden) => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});"
+        " document.dispatchEvent(new Event('visibilitychange')); }"
+    )
+    page.evaluate(show, True)
+    _until(lambda: _streams(served) == 0)
+    page.evaluate(show, False)
+    moving(page, "#topics")
+
+
+def test_it_comes_back_after_a_restart_of_the_server(browser: Any, shop: River) -> None:
+    run = shop.shop  # type: ignore[attr-defined]
+    first = serve_in_background(shop, run, port=0)
+    port = int(first.url.rsplit(":", 1)[1])
+    context = browser.new_context(base_url=first.url)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto("/")
+    moving(page, "#figures")
+    first.close()
+    page.wait_for_selector("#connection:visible")
+    assert re.search(r"connection lost \d+ s ago, retrying", page.text_content("#connection"))
+    with serve_in_background(shop, run, port=port):
+        page.wait_for_selector("#connection", state="hidden")
+        moving(page, "#figures")
+        context.close()
+
+
+def test_at_380_pixels_nothing_sticks_out(browser: Any, served: Background) -> None:
+    context = browser.new_context(base_url=served.url, viewport={"width": 380, "height": 800})
+    page = context.new_page()
+    for path in PAGES:
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 380, path
+    context.close()
+
+
+def test_without_scripts_the_pages_say_the_same(browser: Any, served: Background) -> None:
+    context = browser.new_context(base_url=served.url, java_script_enabled=False)
+    page = context.new_page()
+    for path, said in (("/", "orders"), ("/ui/topics/orders", "Newest rows"), ("/ui/views/cities", "Berlin")):
+        page.goto(path)
+        assert said in page.text_content("main")
+    assert page.locator("noscript").count() == 1
+    context.close()
+
+
+def _streams(served: Background) -> int:
+    text = httpx.get(f"{served.url}/metrics").text
+    return int(float(re.findall(r"^riverrun_http_streams (\S+)$", text, re.MULTILINE)[0]))
+
+
+def _until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE / 1000
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
