@@ -29,7 +29,7 @@ app = typer.Typer(
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
 app.add_typer(view.app, name="view")
-app.command("demo")(demo.demo)
+app.add_typer(demo.app, name="demo")
 app.command("run")(run_flow)
 app.command("serve")(serve.serve)
 app.command("plan")(plan.plan)

@@ -21,6 +21,12 @@ def identity() -> str:
     return _own[1]
 
 
+def identity_of(pid: int) -> str | None:
+    """The name of another process of this machine and namespace; None if it has ended."""
+    started = _started(pid)
+    return f"{boot_id():x}/{_namespace()}/{pid}/{started}" if started else None
+
+
 def is_gone(name: str) -> bool:
     """True if that process has certainly ended. False if it lives, or nobody here can say (then its lease decides)."""
     boot, namespace, pid, started = name.split("/")

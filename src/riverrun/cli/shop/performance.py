@@ -1,0 +1,221 @@
+"""One performance of the demo, from the first event to the last check."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import webbrowser
+from contextlib import ExitStack
+from types import FrameType
+from typing import Any
+
+from riverrun.cli import figures
+from riverrun.cli.shop.balance import Claim, balance
+from riverrun.cli.shop.display import Display
+from riverrun.cli.shop.keyboard import Keyboard
+from riverrun.cli.shop.notice import Notice
+from riverrun.cli.shop.scene import Observer
+from riverrun.cli.shop.supervision import Processing, Sending
+from riverrun.cli.shop.topics import TOPICS
+from riverrun.errors import RiverrunError
+from riverrun.river import River
+
+_EVERY = 0.25  # seconds between two looks
+_CATCHING_UP = 120.0  # seconds for the rows that are left when the time is up …
+_IN_ORDER, _AT_ONCE = 10.0, 0.2  # seconds for the processing to end
+_KEYS = [("b", "break it"), ("q", "end")]
+_HURRY = 4.0  # … and after Ctrl-C
+
+
+class Performance:
+    """Sends, processes, serves, shows; breaks the processing when asked to, and checks that nothing was lost."""
+
+    def __init__(self, river: River, display: Display, keys: Keyboard, begun: float) -> None:
+        self.claims: list[Claim] = []
+        self.sent: dict[str, int] = {}
+        self.url: str | None = None
+        self._river = river
+        self._display = display
+        self._keyboard = keys
+        self._begun = begun
+        self._first: float | None = None  # seconds to the first numbers
+        self._start: list[dict[str, Any]] = []
+        self._stopped = self._hurried = False
+        self._broken_at: int | None = None  # rows in the log when the processing came back
+
+    def play(
+        self, stack: ExitStack, seconds: float | None, rate: float, seed: int, port: int | None, browser: bool
+    ) -> None:
+        """Until the time is up, counted from the first numbers, or until somebody stops it."""
+        self._notice = Notice(self._river.path)
+        stack.callback(self._notice.close)
+        for spec in TOPICS:
+            self._river.topic(spec)
+        self._sending = Sending(self._river.path, rate, seed)
+        stack.callback(self._sending.end)
+        self._processing = Processing(self._river)
+        stack.callback(lambda: self._processing.end(_AT_ONCE if self._hurried else _IN_ORDER))
+        self._observer = Observer(self._river, self._processing, self._begun)
+        self._serve(stack, port)
+        if browser:
+            _open(self.url)
+        self._tell()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            stack.callback(signal.signal, number, signal.signal(number, self._stop))
+        while not self._stopped and not self._is_over(seconds):
+            self._look()
+            time.sleep(_EVERY)
+        self._finish()
+
+    def summary(self) -> dict[str, Any]:
+        """What happened, for programs."""
+        return {
+            "ok": all(claim.held for claim in self.claims),
+            "url": self.url,
+            "seconds": round(time.time() - self._begun, 1),
+            "first_numbers": self._first,
+            "start": self._start,
+            "sent": self.sent,
+            "kills": self._processing.kills,
+            "outages": [round(outage, 1) for outage in self._processing.outages],
+            "checks": [{"claim": one.claim, "held": one.held, "found": one.found} for one in self.claims],
+            "bestsellers": self._observer.best(),
+        }
+
+    def break_it(self) -> None:
+        """Kill the processing."""
+        if self._processing.process is None or self._processing.died is not None:
+            return
+        epoch = self._processing.status()["epoch"]
+        process = self._processing.kill()
+        self._broken_at = None
+        self._display.say(
+            f"process {process} was killed (SIGKILL) behind epoch {epoch}: nothing is processed now, events are "
+            "accepted as before",
+            "bold red",
+        )
+
+    def _serve(self, stack: ExitStack, port: int | None) -> None:
+        from riverrun.cli.serve import DEFAULT_HOST, DEFAULT_PORT
+        from riverrun.serve.server import PortInUse, serve_in_background
+
+        try:
+            served = serve_in_background(
+                self._river, self._processing, DEFAULT_HOST, DEFAULT_PORT if port is None else port
+            )
+        except PortInUse:
+            if port is not None:
+                raise
+            served = serve_in_background(self._river, self._processing, DEFAULT_HOST, 0)
+        stack.enter_context(served)
+        self.url = served.url
+        self._display.say(f"events are sent and served at {served.url} ({time.time() - self._begun:.1f} s)")
+
+    def _look(self) -> None:
+        """One round."""
+        pressed = self._keyboard.pressed()
+        if pressed == "q":
+            self._stopped = True
+        if self._notice.asked() or pressed == "b":
+            self.break_it()
+        self._sending.check()
+        happened = self._processing.look()
+        if happened:
+            self._display.say(happened, "bold")
+        if self._first is None and self._observer.has_numbers():
+            self._greet()
+        if self._processing.outages and self._broken_at is None and self._processing.is_running:
+            self._broken_at = self._processing.kills
+            self._check_after_break()
+        self._display.show(lambda: self._observer.look(_KEYS if self._keyboard.is_there else []))
+        self._tell()
+
+    def _tell(self) -> None:
+        self._notice.put(
+            url=self.url,
+            process=self._processing.process,
+            kills=self._processing.kills,
+            back=len(self._processing.outages),
+            running=self._processing.is_running,
+            demo=os.getpid(),
+        )
+
+    def _greet(self) -> None:
+        """The first numbers are there: say how long it took, and what to do with them."""
+        self._first = round(time.time() - self._begun, 1)
+        steps = [{"doing": "starting the processing", "at": self._begun}, *self._processing.steps]
+        ends = [*(step["at"] for step in steps[1:]), time.time()]
+        self._start = [
+            {"doing": step["doing"], "seconds": round(max(end - step["at"], 0.0), 1)}
+            for step, end in zip(steps, ends, strict=True)
+            if step["doing"] != "running"
+        ]
+        took = ", ".join(f"{step['doing']} {step['seconds']} s" for step in self._start)
+        self._display.say(f"first numbers after {self._first} s: {took}")
+        for line in _things_to_try(self.url, self._river.path):
+            self._display.say(line, "dim")
+
+    def _is_over(self, seconds: float | None) -> bool:
+        return seconds is not None and self._first is not None and time.time() - self._begun - self._first > seconds
+
+    def _check_after_break(self) -> None:
+        for claim in balance(self._river, self._processing.name):
+            self._display.mark(claim.held, f"{claim.claim}: {claim.found}")
+
+    def _finish(self) -> None:
+        """No more events; what is left is processed, and all of it is checked."""
+        self.sent = self._sending.end()
+        patience = _HURRY if self._stopped else _CATCHING_UP
+        self._display.say(f"{figures.rows(sum(self.sent.values()))} were sent; the last ones are processed")
+        left = self._catch_up(time.monotonic() + patience)
+        if self._processing.status()["epoch"]:
+            self.claims = balance(self._river, self._processing.name, None if left else self.sent)
+        if left and not self._stopped:
+            self.claims.append(Claim("everything was processed in time", False, f"{left} rows are left"))
+        for claim in self.claims:
+            self._display.mark(claim.held, f"{claim.claim}: {claim.found}")
+        if left:
+            self._display.say(f"{figures.rows(left)} were not processed any more; a next run would go on with them")
+        self._processing.end(_IN_ORDER)
+
+    def _catch_up(self, deadline: float) -> int:
+        """Rows that are left in the end."""
+        while True:
+            left = int(self._processing.status()["lag"]["rows"])
+            if not left or time.monotonic() > deadline:
+                return left
+            try:
+                happened = self._processing.look()
+            except RiverrunError as error:
+                self._display.say(str(error), "bold red")
+                return left
+            if happened:
+                self._display.say(happened, "bold")
+            time.sleep(_EVERY)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        """The first signal ends the performance in order, a second one at once."""
+        if self._stopped:
+            self._hurried = True
+            raise KeyboardInterrupt
+        self._stopped = True
+
+
+def _open(url: str | None) -> None:
+    """Show the page, where there is a person with a screen; a browser inside the terminal would take it away."""
+    if url and sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        webbrowser.open(url)
+
+
+def _things_to_try(url: str | None, river: str) -> list[str]:
+    return [
+        "to try, in another terminal:",
+        f"  curl {url}/views/bestsellers",
+        f"  curl -N {url}/views/traffic/changes",
+        f"  riverrun view get queries --river {river}",
+        f"  riverrun view watch bestsellers --river {river}",
+        f"  riverrun topic tail readings.quarantine --river {river}",
+        "  riverrun demo break     (kills the processing)",
+    ]

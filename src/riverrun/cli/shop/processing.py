@@ -1,0 +1,97 @@
+"""The process that runs the shop's flow: `python -m riverrun.cli.shop.processing RIVER`, until SIGTERM.
+
+It tells what it does in a file of the river: the steps of its start with the time each took, then its status, twice a
+second. It may be killed at any moment; the next one goes on where the last epoch was committed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import warnings
+from types import FrameType
+from typing import Any
+
+from riverrun.cli.shop.report import PROCESSING, tell
+from riverrun.errors import RiverrunError
+
+_EVERY = 0.5  # seconds between two reports
+_PATIENCE = "3 seconds"  # for the epoch in progress
+
+
+class Report:
+    """What the process says of itself."""
+
+    def __init__(self, river: str) -> None:
+        self._path = f"{river}/{PROCESSING}"
+        self._begun = time.time()
+        self._said: dict[str, Any] = {"process": os.getpid(), "steps": [], "status": None, "error": None}
+
+    def step(self, doing: str) -> None:
+        """What it does now; the step before it is over."""
+        self._said["steps"].append({"doing": doing, "at": time.time()})
+        self.put()
+
+    def put(self, **news: Any) -> None:
+        """Tell everything anew."""
+        self._said.update(news)
+        tell(self._path, self._said)
+
+
+class Ending:
+    """SIGTERM: before the flow runs there is nothing to finish; afterwards the epoch is."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.runs = False
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self._ask)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        if not self.runs:
+            os._exit(0)  # the JVM ends when its input does
+
+
+def process(path: str, report: Report, ending: Ending) -> None:
+    """Run the flow until it is ended."""
+    report.step("loading Python packages")
+    from riverrun.cli.shop.flow import flow
+    from riverrun.river import River
+    from riverrun.spark.session import session
+
+    with River(path) as river:
+        report.step("starting Spark")
+        session(river.master, river.settings)
+        report.step("compiling the flow")
+        run = river.run(flow)
+        ending.runs = True
+        report.step("computing the first epoch")
+        fresh = True
+        parent = os.getppid()
+        while not run.wait(_EVERY) and not ending.asked and os.getppid() == parent:
+            status = run.status()
+            if fresh and status["times"]:
+                fresh = False
+                report.step("running")
+            report.put(status=status)
+        run.stop(_PATIENCE)
+        report.put(status=run.status())
+
+
+def main(path: str) -> int:
+    ending, report = Ending(), Report(path)
+    if os.environ.get("RIVERRUN_DEBUG") != "1":
+        warnings.simplefilter("ignore")
+    try:
+        process(path, report, ending)
+    except RiverrunError as error:
+        report.put(error=str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

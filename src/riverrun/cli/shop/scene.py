@@ -1,0 +1,105 @@
+"""What there is to see at one moment, as plain data."""
+
+from __future__ import annotations
+
+import collections
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from riverrun.cli.shop.supervision import Processing
+from riverrun.cli.shop.topics import KINDS
+from riverrun.errors import RiverrunError
+from riverrun.river import River
+
+_SPAN = 5.0  # seconds that a rate is taken over
+_LEDGER = {
+    "read": "read",
+    "accepted": "accepted",
+    "late_dropped": "too late",
+    "late_aside": "late, put aside",
+    "duplicates": "duplicates",
+    "quarantined": "in quarantine",
+}
+_NEWEST = """
+    select strftime('%H:%M:%S', window_start) as "from", country, views, visitors from traffic
+    order by traffic.window_start desc, views desc limit 5
+"""
+_BEST = "select place, product, orders, revenue from bestsellers order by place"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """`topics` has rows and rows per second, `views` a title and a few rows each, `keys` what can be pressed."""
+
+    seconds: float
+    doing: str
+    status: dict[str, Any]
+    topics: Mapping[str, tuple[int, float]]
+    views: list[tuple[str, list[dict[str, Any]]]]
+    ledger: Mapping[str, int]
+    keys: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """Events per second, over all topics."""
+        return sum(rate for _, rate in self.topics.values())
+
+
+class Observer:
+    """Looks at a river."""
+
+    def __init__(self, river: River, processing: Processing, begun: float) -> None:
+        self._river = river
+        self._processing = processing
+        self._begun = begun
+        self._seen: collections.deque[tuple[float, dict[str, int]]] = collections.deque()
+
+    def look(self, keys: list[tuple[str, str]]) -> Scene:
+        """The scene now."""
+        now = time.monotonic()
+        there = set(self._river.topics())
+        rows = {name: self._rows(name) for name in KINDS if name in there}
+        self._seen.append((now, rows))
+        while now - self._seen[0][0] > _SPAN:
+            self._seen.popleft()
+        then, before = self._seen[0]
+        passed = max(now - then, 0.001)
+        steps = self._processing.steps
+        return Scene(
+            seconds=time.time() - self._begun,
+            doing=steps[-1]["doing"] if steps else "starting the processing",
+            status=self._processing.status(),
+            topics={name: (count, (count - before.get(name, 0)) / passed) for name, count in rows.items()},
+            views=[("bestsellers", self._asked("bestsellers", _BEST)), ("traffic", self._asked("traffic", _NEWEST))],
+            ledger=self._ledger(),
+            keys=keys,
+        )
+
+    def has_numbers(self) -> bool:
+        """Whether a view has rows."""
+        return bool(self._asked("events", "select kind from events limit 1"))
+
+    def best(self) -> list[dict[str, Any]]:
+        """The bestsellers."""
+        return self._asked("bestsellers", _BEST)
+
+    def _rows(self, topic: str) -> int:
+        return sum(self._river.topic(topic).latest[topic].values())
+
+    def _asked(self, view: str, query: str) -> list[dict[str, Any]]:
+        try:
+            return self._river.view(view).sql(query)
+        except RiverrunError:
+            return []  # the flow has not made it yet
+
+    def _ledger(self) -> dict[str, int]:
+        entries = self._processing.ledger()
+        sources = [entry for entry in entries if entry["input"] == "topic"]
+        every = {
+            name: sum(entry[name] for entry in (sources if name in ("read", "quarantined") else entries))
+            for name in _LEDGER
+        }
+        every["accepted"] = sum(entry["accepted"] for entry in sources)
+        return {_LEDGER[name]: value for name, value in every.items() if value}
