@@ -56,7 +56,7 @@ DEVICES = (
     Device("roof", clock=-90 * SECOND),
     Device("yard", clock=2 * SECOND),
     Device("cellar", silent_after=20 * SECOND),
-    Device("gate", outage=12 * SECOND),
+    Device("gate", outage=15 * SECOND),
     Device("attic", clock=365 * DAY, stamps=False),
 )
 IN_QUARANTINE = "attic"

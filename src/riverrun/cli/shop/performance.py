@@ -24,9 +24,9 @@ from riverrun.river import River
 
 _EVERY = 0.25  # seconds between two looks
 _CATCHING_UP = 120.0  # seconds for the rows that are left when the time is up …
+_HURRY = 4.0  # … and after Ctrl-C
 _IN_ORDER, _AT_ONCE = 10.0, 0.2  # seconds for the processing to end
 _KEYS = [("b", "break it"), ("q", "end")]
-_HURRY = 4.0  # … and after Ctrl-C
 
 
 class Performance:
@@ -43,7 +43,6 @@ class Performance:
         self._first: float | None = None  # seconds to the first numbers
         self._start: list[dict[str, Any]] = []
         self._stopped = self._hurried = False
-        self._broken_at: int | None = None  # rows in the log when the processing came back
 
     def play(
         self, stack: ExitStack, seconds: float | None, rate: float, seed: int, port: int | None, browser: bool
@@ -90,7 +89,6 @@ class Performance:
             return
         epoch = self._processing.status()["epoch"]
         process = self._processing.kill()
-        self._broken_at = None
         self._display.say(
             f"process {process} was killed (SIGKILL) behind epoch {epoch}: nothing is processed now, events are "
             "accepted as before",
@@ -121,16 +119,24 @@ class Performance:
         if self._notice.asked() or pressed == "b":
             self.break_it()
         self._sending.check()
+        self._see_to_processing()
+        if self._first is None and self._observer.has_numbers():
+            self._greet()
+        self._display.show(lambda: self._observer.look(_KEYS if self._keyboard.is_there else []))
+
+    def _see_to_processing(self) -> None:
+        """Whatever happened to it is told; when it has come back, what it has done is checked."""
+        before = len(self._processing.outages)
         happened = self._processing.look()
         if happened:
             self._display.say(happened, "bold")
-        if self._first is None and self._observer.has_numbers():
-            self._greet()
-        if self._processing.outages and self._broken_at is None and self._processing.is_running:
-            self._broken_at = self._processing.kills
-            self._check_after_break()
-        self._display.show(lambda: self._observer.look(_KEYS if self._keyboard.is_there else []))
+        if len(self._processing.outages) > before:
+            self._mark(balance(self._river, self._processing.name))
         self._tell()
+
+    def _mark(self, claims: list[Claim]) -> None:
+        for claim in claims:
+            self._display.mark(claim.held, f"{claim.claim}: {claim.found}")
 
     def _tell(self) -> None:
         self._notice.put(
@@ -139,6 +145,7 @@ class Performance:
             kills=self._processing.kills,
             back=len(self._processing.outages),
             running=self._processing.is_running,
+            first_numbers=self._first,
             demo=os.getpid(),
         )
 
@@ -156,13 +163,13 @@ class Performance:
         self._display.say(f"first numbers after {self._first} s: {took}")
         for line in _things_to_try(self.url, self._river.path):
             self._display.say(line, "dim")
+        self._tell()
 
     def _is_over(self, seconds: float | None) -> bool:
-        return seconds is not None and self._first is not None and time.time() - self._begun - self._first > seconds
-
-    def _check_after_break(self) -> None:
-        for claim in balance(self._river, self._processing.name):
-            self._display.mark(claim.held, f"{claim.claim}: {claim.found}")
+        """Whether the time is up; what is broken comes back first."""
+        if seconds is None or self._first is None or self._processing.died is not None:
+            return False
+        return time.time() - self._begun - self._first > seconds
 
     def _finish(self) -> None:
         """No more events; what is left is processed, and all of it is checked."""
@@ -174,8 +181,7 @@ class Performance:
             self.claims = balance(self._river, self._processing.name, None if left else self.sent)
         if left and not self._stopped:
             self.claims.append(Claim("everything was processed in time", False, f"{left} rows are left"))
-        for claim in self.claims:
-            self._display.mark(claim.held, f"{claim.claim}: {claim.found}")
+        self._mark(self.claims)
         if left:
             self._display.say(f"{figures.rows(left)} were not processed any more; a next run would go on with them")
         self._processing.end(_IN_ORDER)
@@ -187,12 +193,10 @@ class Performance:
             if not left or time.monotonic() > deadline:
                 return left
             try:
-                happened = self._processing.look()
+                self._see_to_processing()
             except RiverrunError as error:
                 self._display.say(str(error), "bold red")
                 return left
-            if happened:
-                self._display.say(happened, "bold")
             time.sleep(_EVERY)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:

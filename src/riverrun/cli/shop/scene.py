@@ -62,7 +62,7 @@ class Observer:
         there = set(self._river.topics())
         rows = {name: self._rows(name) for name in KINDS if name in there}
         self._seen.append((now, rows))
-        while now - self._seen[0][0] > _SPAN:
+        while len(self._seen) > 2 and now - self._seen[1][0] > _SPAN:
             self._seen.popleft()
         then, before = self._seen[0]
         passed = max(now - then, 0.001)

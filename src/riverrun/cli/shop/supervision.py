@@ -115,7 +115,7 @@ class Processing:
         if self.died is not None:
             ago = f"killed {time.time() - self.died:.0f} s ago, being started again"
             found.update(state="failing", reason=ago, rows_per_second=0.0)
-        elif not said:
+        elif not self.is_running:
             found.update(state="starting", reason=None, rows_per_second=0.0)
         return {**found, "fence": last.fence, "times": found["times"] or {}, "nodes": found["nodes"] or {}}
 
@@ -124,7 +124,9 @@ class Processing:
         return [dict(entry) for entry in self._river.store.last(self.name).ledger or []]
 
     def end(self, patience: float) -> None:
-        """Finish the epoch, and end everything."""
+        """Finish the epoch, and end everything; a second call does nothing."""
+        if self._log.closed:
+            return
         self._left += family(self._process.pid)
         _end(self._process, patience)
         await_end(self._left, 3.0)
@@ -143,7 +145,9 @@ class Processing:
         said = self._said()
         if said.get("process") == self._process.pid and said.get("error"):
             return str(said["error"])
-        return f"exit code {self._process.returncode}, see {self._river.path}/demo.log"
+        with open(self._log.name, encoding="utf-8", errors="replace") as log:
+            lines = [line for line in log.read().splitlines() if line.strip()]
+        return f"exit code {self._process.returncode}{''.join(f', {line.strip()}' for line in lines[-1:])}"
 
 
 def _start(command: list[str], output: Any) -> subprocess.Popen[bytes]:
