@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from riverrun.cli import demo, doctor, group, plan, serve, topic, version, view
+from riverrun.cli import demo, doctor, group, new, plan, serve, topic, version, view
 from riverrun.cli.run import run as run_flow
 from riverrun.errors import Corrupt, RiverrunError, Transient
 
@@ -30,6 +30,7 @@ app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
 app.add_typer(view.app, name="view")
 app.add_typer(demo.app, name="demo")
+app.command("new")(new.new)
 app.command("run")(run_flow)
 app.command("serve")(serve.serve)
 app.command("plan")(plan.plan)

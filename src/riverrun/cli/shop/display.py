@@ -18,6 +18,7 @@ from riverrun.cli.output import safe
 from riverrun.cli.shop.scene import Scene
 from riverrun.durations import show
 
+_WIDE = 100  # columns that two views beside each other need
 _MOVING = 0.5  # seconds between two pictures …
 _EVERY = 5.0  # … and between two lines where there is no terminal
 
@@ -54,7 +55,7 @@ class Display:
             return
         self._next = time.monotonic() + (_MOVING if self._live else _EVERY)
         if self._live:
-            self._live.update(_picture(look()), refresh=True)
+            self._live.update(_picture(look(), self._console.width), refresh=True)
         else:
             self.say(_line(look()))
 
@@ -82,14 +83,16 @@ def _processing(scene: Scene) -> list[str]:
     ]
 
 
-def _picture(scene: Scene) -> RenderableType:
+def _picture(scene: Scene, width: int) -> RenderableType:
     state = scene.status["state"]
     style = "green" if state == "running" else "yellow" if state == "starting" else "bold red"
     head = Text.assemble(("● ", style), " · ".join(_processing(scene)))
-    tables = Table.grid(padding=(0, 4))
-    tables.add_row(_topics(scene), *(_view(title, rows) for title, rows in scene.views if rows))
+    tables = Table.grid(padding=(0, 2))
+    views = scene.views if width >= _WIDE else scene.views[:1]
+    tables.add_row(_topics(scene), *(_view(title, rows) for title, rows in views if rows))
     keys = Text.assemble(*(part for key, does in scene.keys for part in ((f" {key} ", "reverse"), f" {does}   ")))
-    return Group(Text(), head, Text(), tables, Text(_ledger(scene), style="dim"), Text(), keys)
+    address = Text.assemble("open ", (scene.url or "", "bold underline"))
+    return Group(Text(), head, Text(), tables, Text(_ledger(scene), style="dim"), Text(), address, keys)
 
 
 def _topics(scene: Scene) -> Table:

@@ -122,7 +122,7 @@ class Performance:
         self._see_to_processing()
         if self._first is None and self._observer.has_numbers():
             self._greet()
-        self._display.show(lambda: self._observer.look(_KEYS if self._keyboard.is_there else []))
+        self._display.show(lambda: self._observer.look(self.url, _KEYS if self._keyboard.is_there else []))
 
     def _see_to_processing(self) -> None:
         """Whatever happened to it is told; when it has come back, what it has done is checked."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from riverrun.cli.shop.supervision import Processing
@@ -39,7 +39,8 @@ class Scene:
     topics: Mapping[str, tuple[int, float]]
     views: list[tuple[str, list[dict[str, Any]]]]
     ledger: Mapping[str, int]
-    keys: list[tuple[str, str]] = field(default_factory=list)
+    url: str | None
+    keys: list[tuple[str, str]]
 
     @property
     def rate(self) -> float:
@@ -56,7 +57,7 @@ class Observer:
         self._begun = begun
         self._seen: collections.deque[tuple[float, dict[str, int]]] = collections.deque()
 
-    def look(self, keys: list[tuple[str, str]]) -> Scene:
+    def look(self, url: str | None, keys: list[tuple[str, str]]) -> Scene:
         """The scene now."""
         now = time.monotonic()
         there = set(self._river.topics())
@@ -74,6 +75,7 @@ class Observer:
             topics={name: (count, (count - before.get(name, 0)) / passed) for name, count in rows.items()},
             views=[("bestsellers", self._asked("bestsellers", _BEST)), ("traffic", self._asked("traffic", _NEWEST))],
             ledger=self._ledger(),
+            url=url,
             keys=keys,
         )
 
