@@ -149,3 +149,11 @@ def test_a_flow_that_depends_on_the_epochs_is_found_out() -> None:
     with pytest.raises(AssertionError, match="view 'windows' differs .against all in one epoch"):
         assert_same_batching(shop(), {"orders": backwards})
     assert_same_batching(shop(lateness="1 minute"), {"orders": backwards}, shuffle=True)
+
+
+def test_a_table_keeps_its_order_also_where_all_happens_at_one_moment() -> None:
+    flow = shop()
+    flow.view("names", flow.table("names", "user string, n int", key="user"))
+    names = [{"user": "a", "n": n} for n in range(20)]
+    sql = {"names": "from names", "users": USERS}
+    assert_same_as_batch(flow, {"orders": [order("a", 5)], "names": names}, sql)

@@ -34,11 +34,13 @@ def shuffled(flow: Flow, inputs: Mapping[str, Any], dice: random.Random) -> Arri
         if any(isinstance(node, TableSource) for node in sources) or "_received" in times or len(times) != 1:
             low, high = _extent(flow, inputs)
             places = sorted(dice.uniform(low, high) for _ in rows)
+            ties = sorted(dice.randrange(1 << 30) for _ in rows)
         else:
             (column,) = times
             slack = min(node.lateness for node in sources)
             places = [to_micros(row[column]) + dice.uniform(0, slack) for row in rows]
-        placed += [(place, dice.randrange(1 << 30), topic, row) for place, row in zip(places, rows, strict=True)]
+            ties = [dice.randrange(1 << 30) for _ in rows]
+        placed += [(place, tie, topic, row) for place, tie, row in zip(places, ties, rows, strict=True)]
     placed.sort(key=lambda item: item[:2])
     return [(topic, row) for _, _, topic, row in placed]
 
