@@ -37,7 +37,7 @@ def _line(figure: Figure, wide: int) -> str:
     if figure.reference_value is not None:
         reference = f"{figure.reference} {amount(figure.reference_value, figure.unit)}"
     if figure.ratio is not None:
-        ratio = f"{figure.ratio:.2f}"
+        ratio = f"{figure.ratio:.2f}" if figure.ratio >= 0.1 else f"{figure.ratio:.2g}"
     if figure.target is not None:
         wanted = f"{figure.target:g}" if figure.target_is_ratio else amount(figure.target, figure.unit)
         target = f"{'≤' if figure.less_is_better else '≥'} {wanted} {'met' if figure.on_target else 'MISSED'}"
