@@ -36,6 +36,40 @@ def test_once_and_drain_exclude_each_other(riverrun: Any) -> None:
     assert "--once and --drain exclude each other" in riverrun("run", "shop.py", "--once", "--drain").error
 
 
+def test_a_rebuild_shows_how_far_it_is(riverrun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a run that only tells: half of the rows, then done."""
+    Path("shop.py").write_text(FLOW)
+    told = [{"rows": 50, "of": 100}, {"rows": 100, "of": 100}]
+
+    class Telling:
+        name = "shop"
+
+        def status(self) -> dict[str, Any]:
+            rebuild = told.pop(0) if told else None
+            shown = {"epoch": 7, "state": "rebuilding" if rebuild else "stopped", "reason": None, "rebuild": rebuild}
+            figures = {"rows_per_second": 10.0, "late": 0, "finished": False, "positions": ""}
+            return {**shown, **figures, "sources": [], "lag": {"rows": 0, "seconds": 0.0}}
+
+        def wait(self, timeout: float) -> bool:
+            return not told
+
+        def process(self) -> None: ...
+
+        def stop(self, patience: object = None) -> None: ...
+
+        def ledger(self) -> list[Any]:
+            return []
+
+    def run(river: River, flow: Any, rebuild: bool = False) -> Telling:
+        assert rebuild
+        return Telling()
+
+    monkeypatch.setattr(River, "run", run)
+    made = riverrun("run", "shop.py", "--once", "--rebuild")
+    assert made.code == 0, made
+    assert made.out.startswith("rebuilding: 50 rows of 100 rows · 10 rows/s\nflow shop runs\nstopped at epoch 7")
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """start("--once") runs the flow in tmp_path/river, where 100 orders are."""

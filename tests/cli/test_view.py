@@ -139,3 +139,16 @@ def test_watch_follows_what_comes(riverrun: Any, river: River) -> None:
         timer.cancel()
         watching.kill()
         watching.communicate()
+
+
+def test_a_rebuild_names_what_is_wrong_before_it_starts_anything(riverrun: Any) -> None:
+    Path("other.py").write_text(
+        'import riverrun as rr\nflow = rr.Flow("other")\n'
+        'flow.view("totals", flow.stream("orders", "user string").group("user").agg(n=rr.count()))\n'
+    )
+    assert riverrun("view", "rebuild", "total", "other.py").error.endswith("Did you mean 'totals'?")
+    assert "there is no river" in riverrun("view", "rebuild", "totals", "other.py").error
+    with River("river") as river:
+        river.store.take_fence("shop")
+        river.store.declare(ViewSpec("totals", "shop", SCHEMA, ("user", "day"), ("orders",)))
+    assert "view totals belongs to flow shop, not to other" in riverrun("view", "rebuild", "totals", "other.py").error

@@ -206,6 +206,9 @@ class _Lines(logging.Handler):
 
 
 def _line(status: dict[str, Any]) -> str:
+    if status["state"] == "rebuilding" and status["rebuild"]:
+        done, whole = (figures.rows(status["rebuild"][part]) for part in ("rows", "of"))
+        return safe(f"rebuilding: {done} of {whole} · {figures.rate(status['rows_per_second'], 1)}")
     behind = [source["behind"] for source in status["sources"] if source["behind"] is not None]
     parts = [
         f"epoch {status['epoch']}",

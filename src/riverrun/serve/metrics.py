@@ -109,7 +109,7 @@ class Collector:
         yield _gauge("riverrun_watermark_behind_seconds", "Now minus the watermark.", ["flow", "source"], behind)
         sizes = [((flow["flow"],), flow["state_size"]["bytes"]) for flow in known]
         yield _gauge("riverrun_state_bytes", "Bytes of operators' state.", ["flow"], sizes)
-        here = [((flow["flow"],), flow["state"] == "running") for flow in flows if flow["here"]]
+        here = [((flow["flow"],), flow["state"] in ("running", "rebuilding")) for flow in flows if flow["here"]]
         yield _gauge("riverrun_flow_running", "Whether it runs, in this process.", ["flow"], here)
         rates = [((flow["flow"],), flow["rows_per_second"]) for flow in flows if "rows_per_second" in flow]
         yield _gauge("riverrun_flow_rows_per_second", "Over the last ten seconds.", ["flow"], rates)
