@@ -801,7 +801,8 @@ class StoreContract:
         fence = store.take_fence("shop")
         with pytest.raises(Fenced):
             store.switch(token, flow.fence)
-        store.switch(token, fence, epoch=40)
+        store.switch(token, fence, epoch=40, manifest=b"mine")
+        assert (store.last("shop").epoch, store.last("shop").manifest) == (40, b"mine")
         assert contents(store) == [("a", 0.5, "x")]
         assert before.get("a") == {"user": "a", "n": 0.5, "m": "x"}
         assert contents(store, "more") == [("b", 1)]
