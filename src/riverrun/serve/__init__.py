@@ -2,5 +2,5 @@
 
 Read `app` (what is put together), `guard` and `tokens` (who may ask), `body` and `ingest` (events in), `views` and
 `topics` (answers), `feed` and `sse` (streams), `flows` and `metrics` (how it is), then `server` (sockets and threads).
-Nothing here knows Spark: a run is asked for its status, and everything else is read from the river.
+`pages` is the dashboard. Nothing here knows Spark: a run is asked for its status, and everything else is read from the river.
 """

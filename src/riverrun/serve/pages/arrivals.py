@@ -7,7 +7,7 @@ event time of some rows but not where between them the rows are.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,11 +50,21 @@ class Speaker:
 
 @dataclass(frozen=True)
 class Arrived:
-    """Rows that came in the same second, by second of their event time."""
+    """How many rows came in a second, by second of their event time; or all of those, by event time."""
 
-    received: int
+    received: Integers
     times: Integers
     counts: Integers
+
+    @classmethod
+    def of(cls, parts: Sequence[Arrived]) -> Arrived:
+        """Several as one, by event time."""
+        none = np.zeros(0, np.int64)
+        received, times, counts = (
+            np.concatenate([none, *(getattr(part, name) for part in parts)]) for name in ("received", "times", "counts")
+        )
+        order = np.argsort(times, kind="stable")
+        return cls(received[order], times[order], counts[order])
 
 
 class Arrivals:
@@ -67,12 +77,18 @@ class Arrivals:
         latest, first = topic.latest[topic.name], topic.earliest[topic.name]
         back = _FEW // max(len(latest), 1)
         self._place = {p: max(first[p], offset - back) for p, offset in latest.items()}
-        self.seconds: deque[Arrived] = deque()
+        self._seconds: deque[Arrived] = deque()
+        self.arrived = Arrived.of([])  # replaced, never changed: others read it meanwhile
         self.late: deque[tuple[int, int]] = deque(maxlen=_LATE)
         self.speakers: dict[str, Speaker] = {}
         self.delays: Integers = np.zeros(len(DELAYS), np.int64)
-        self.rows = 0
-        self.is_exact = True
+        self.rows = 0  # that `delays` are of
+        self._estimated = 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all that is remembered was counted row by row."""
+        return not self._seconds or self._estimated < self._seconds[0].received[0]
 
     def look(self, watermark: int | None) -> None:
         """Take in what has come since. `watermark` is what it was before: rows behind it are remembered as late."""
@@ -86,11 +102,11 @@ class Arrivals:
         if count <= _FEW:
             self._read(start, end, watermark)
         else:
-            self.is_exact = False
             self._estimate(start, end)
-        oldest = max(part.received for part in self.seconds) - KEPT if self.seconds else 0
-        while self.seconds and self.seconds[0].received < oldest:
-            self.seconds.popleft()
+        oldest = max((int(part.received[0]) for part in self._seconds), default=0) - KEPT
+        while self._seconds and self._seconds[0].received[0] < oldest:
+            self._seconds.popleft()
+        self.arrived = Arrived.of(self._seconds)
         if len(self.speakers) > _PRODUCERS:
             heard = sorted(self.speakers.values(), key=lambda one: one.heard)
             for speaker in heard[: len(heard) - _PRODUCERS]:
@@ -139,7 +155,7 @@ class Arrivals:
             width = int(bins[-1] - bins[0]) // _BINS + 1
             coarse, place = np.unique(bins // width, return_inverse=True)
             bins, counts = coarse * width, np.bincount(place, counts).astype(np.int64)
-        self.seconds.append(Arrived(second, bins, counts))
+        self._seconds.append(Arrived(np.full(len(bins), second), bins, counts))
 
     def _estimate(self, start: Mapping[int, int], end: Mapping[int, int]) -> None:
         """From headers: rows of a frame are taken to lie evenly between its smallest and its largest time."""
@@ -150,12 +166,13 @@ class Arrivals:
                 self._spread(part)
 
     def _spread(self, part: Summary) -> None:
-        self.rows += part.rows
+        second = part.received // SECOND
+        self._estimated = max(self._estimated, second)
         steps = int(min(max((part.max_time - part.min_time) // SECOND + 1, 1), 64, part.rows))
         times = np.linspace(part.min_time, part.max_time, steps).astype(np.int64) // SECOND
         counts = np.full(steps, part.rows // steps, np.int64)
         counts[: part.rows % steps] += 1
-        self.seconds.append(Arrived(part.received // SECOND, times, counts))
+        self._seconds.append(Arrived(np.full(steps, second), times, counts))
         said = part.maxima if self._producers else {str(part.partition): part.max_time}
         for name, time in said.items():
             speaker = self.speakers.setdefault(name, Speaker(name, time, part.received))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -42,14 +42,13 @@ class Frame:
         return min(max(self.y(received), TOP), TOP + HEIGHT)
 
 
-def framed(arrived: Sequence[Arrived], marks: Iterable[int], now: int, span: int) -> Frame:
+def framed(arrived: Arrived, marks: Iterable[int], now: int, span: int) -> Frame:
     """A frame of `span` up that has most of the rows, and the watermark, in it."""
     begin = now - span
-    recent = [part for part in arrived if part.received * SECOND >= begin]
+    recent = arrived.received * SECOND >= begin
     high, low = now, now - span * 5 // 4
-    if recent:
-        times = np.concatenate([part.times for part in recent])
-        counts = np.concatenate([part.counts for part in recent])
+    if recent.any():
+        times, counts = arrived.times[recent], arrived.counts[recent]
         newest = _quantile(times, counts, 0.995) * SECOND
         if abs(newest - now) > span:
             high = newest + span // 20  # a replay, or clocks that are far off
@@ -61,25 +60,23 @@ def framed(arrived: Sequence[Arrived], marks: Iterable[int], now: int, span: int
 
 
 def _quantile(times: Integers, counts: Integers, share: float) -> int:
-    order = np.argsort(times)
-    reached = np.cumsum(counts[order])
-    return int(times[order][np.searchsorted(reached, reached[-1] * share)])
+    reached = np.cumsum(counts)
+    return int(times[np.searchsorted(reached, reached[-1] * share)])
 
 
-def density(arrived: Iterable[Arrived], frame: Frame) -> tuple[Html, int, int]:
+def density(arrived: Arrived, frame: Frame) -> tuple[Html, int, int]:
     """Rows as cells, darker where there are more; how many rows are shown, and how many lie left or right of it."""
     across, up = WIDTH // CELL, HEIGHT // CELL
+    half = SECOND // 2
+    rows = (arrived.received * SECOND + half - frame.begin) * up // (frame.end - frame.begin)
+    columns = (arrived.times * SECOND + half - frame.low) * across // (frame.high - frame.low)
+    # The second in progress is half beyond the edge; what is up to a second ahead belongs to the last column.
+    columns = np.where((columns >= across) & (arrived.times * SECOND < frame.high + SECOND), across - 1, columns)
+    recent = (rows >= 0) & (rows < up)
+    inside = recent & (columns >= 0) & (columns < across)
     grid = np.zeros((up, across), np.int64)
-    outside = 0
-    for part in arrived:
-        row = int((part.received * SECOND + SECOND // 2 - frame.begin) * up // (frame.end - frame.begin))
-        if 0 <= row < up:
-            columns = (part.times * SECOND + SECOND // 2 - frame.low) * across // (frame.high - frame.low)
-            # A second in progress is half beyond the edge; what is up to a second ahead belongs to the last column.
-            columns = np.where((columns >= across) & (part.times * SECOND < frame.high + SECOND), across - 1, columns)
-            inside = (columns >= 0) & (columns < across)
-            np.add.at(grid[row], columns[inside], part.counts[inside])
-            outside += int(part.counts[~inside].sum())
+    np.add.at(grid, (rows[inside], columns[inside]), arrived.counts[inside])
+    outside = int(arrived.counts[recent & ~inside].sum())
     most = int(grid.max())
     if not most:
         return Html(""), 0, outside

@@ -27,7 +27,7 @@ _BARS, _LISTED = 60, 30
 def draw(history: History, asked: Asked) -> Drawn:
     regions = {"summary": summary(history, asked)}
     found = chosen(history, asked)
-    epochs = [found[1].epochs[number] for number in sorted(found[1].epochs)] if found else []
+    epochs = sorted(found[1].epochs.values(), key=lambda one: one["epoch"]) if found else []
     if not found or not epochs:
         regions["epochs"] = empty(
             "No epoch has been committed yet. One begins when rows arrive", "riverrun topic append TOPIC ROWS.ndjson"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from riverrun.serve.pages.figures import UNKNOWN, ago, clock, number, parse, rate, share, short, size, span
-from riverrun.serve.pages.graph import HEIGHT, WIDTH, curve, layout
+from riverrun.serve.pages.graph import HEIGHT, WIDTH, layout
 from riverrun.serve.pages.health import BEHIND, SHAPES, badge
 from riverrun.serve.pages.history import FlowHistory, History
 from riverrun.serve.pages.markup import Content, Html, join, tag
@@ -70,8 +70,8 @@ def _graph(drawn: Picture, asked: Asked) -> Html:
     edges, labels = [], []
     ends: set[str] = set()
     for line in drawn.lines:
-        start, end = placed.places[line.start], placed.places[line.end]
-        edges.append(tag("path", d=curve(start, end), class_="edge moving" if line.rate else "edge"))
+        end = placed.places[line.end]
+        edges.append(tag("path", d=placed.paths[line.start, line.end], class_="edge moving" if line.rate else "edge"))
         if line.rate is not None:
             said = f"{short(line.rate)}/s"
             x, y = end.x - 8, end.y + HEIGHT / 2 + (16 if line.end in ends else -8)

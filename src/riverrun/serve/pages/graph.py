@@ -1,11 +1,16 @@
-"""A flow's graph laid out from left to right: columns by distance from the sources, few crossings, straight where it can be."""
+"""A flow's graph laid out from left to right: columns by distance from the sources, few crossings, no line through a box."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 WIDTH, HEIGHT, ACROSS, BETWEEN, MARGIN = 168, 64, 80, 24, 8
+_LANE = 16  # what a line takes that passes a column
+_SWEEPS = 8
+
+Edge = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -18,64 +23,118 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """Boxes by node, and the size of the whole."""
+    """Boxes by node, paths by edge, and the size of the whole."""
 
     places: Mapping[str, Place]
+    paths: Mapping[Edge, str]
     width: float
     height: float
 
 
-def layout(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> Layout:
+@dataclass(frozen=True)
+class _Lane:
+    """A place in a column that an edge passes."""
+
+    edge: Edge
+    column: int
+
+
+_Item = str | _Lane
+
+
+def layout(nodes: Sequence[str], edges: Sequence[Edge]) -> Layout:
     """Place nodes of a graph without cycles; `nodes` in an order in which inputs come first."""
+    column = _columns(nodes, edges)
+    ways: dict[Edge, list[_Item]] = {}
+    for start, end in edges:
+        lanes = [_Lane((start, end), number) for number in range(column[start] + 1, column[end])]
+        ways[start, end] = [start, *lanes, end]
+    above: dict[_Item, list[_Item]] = {}
+    below: dict[_Item, list[_Item]] = {}
+    for way in ways.values():
+        for one, other in pairwise(way):
+            above.setdefault(other, []).append(one)
+            below.setdefault(one, []).append(other)
+    columns: list[list[_Item]] = [[] for _ in range(max(column.values(), default=0) + 1)]
+    for node in nodes:
+        columns[column[node]].append(node)
+    for way in ways.values():
+        for item in way[1:-1]:
+            assert isinstance(item, _Lane)
+            columns[item.column].append(item)
+    _order(columns, above, below)
+    top = _tops(columns, above)
+    places = {
+        node: Place(MARGIN + column[node] * (WIDTH + ACROSS), MARGIN + top[node] - min(top.values())) for node in nodes
+    }
+    lowest = min(top.values(), default=0.0)
+    height = max((top[item] + _height(item) for item in top), default=0.0) - lowest + 2 * MARGIN
+    paths = {edge: _path(way, places, top, lowest) for edge, way in ways.items()}
+    return Layout(places, paths, 2 * MARGIN + len(columns) * (WIDTH + ACROSS) - ACROSS, height)
+
+
+def _columns(nodes: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
     above = {node: [a for a, b in edges if b == node] for node in nodes}
     below = {node: [b for a, b in edges if a == node] for node in nodes}
     column: dict[str, int] = {}
     for node in nodes:
         column[node] = max((column[one] + 1 for one in above[node]), default=0)
-    for node in reversed(nodes):  # a source stands right before the first that needs it
-        if not above[node] and below[node]:
-            column[node] = min(column[one] for one in below[node]) - 1
     last = max(column.values(), default=0)
     for node in nodes:
-        if not below[node] and above[node]:
+        if not above[node] and below[node]:  # a source stands right before the first that needs it
+            column[node] = min(column[one] for one in below[node]) - 1
+        elif not below[node] and above[node]:
             column[node] = last  # ends stand in one line, where the eye looks for results
-    columns = [[node for node in nodes if column[node] == number] for number in range(last + 1)]
-    rank = {node: float(place) for nodes in columns for place, node in enumerate(nodes)}
-    for sweep in range(8):
+    return column
+
+
+def _order(columns: list[list[_Item]], above: Mapping[_Item, list[_Item]], below: Mapping[_Item, list[_Item]]) -> None:
+    """Sort every column by the middle of its neighbours, from left to right and back, a few times."""
+    rank = {item: float(place) for group in columns for place, item in enumerate(group)}
+    for sweep in range(_SWEEPS):
         near = above if sweep % 2 == 0 else below
         for group in columns if sweep % 2 == 0 else reversed(columns):
-            group.sort(key=lambda node: (_middle([rank[one] for one in near[node]], rank[node]), rank[node]))
-            rank.update({node: float(place) for place, node in enumerate(group)})
-    return _placed(columns, above)
+            wanted = {item: _middle([rank[one] for one in near.get(item, ())], rank[item]) for item in group}
+            group.sort(key=lambda item, wanted=wanted: (wanted[item], rank[item]))  # type: ignore[misc]
+            rank.update({item: float(place) for place, item in enumerate(group)})
 
 
-def _placed(columns: list[list[str]], above: Mapping[str, list[str]]) -> Layout:
-    step = HEIGHT + BETWEEN
-    top: dict[str, float] = {}
+def _tops(columns: list[list[_Item]], above: Mapping[_Item, list[_Item]]) -> dict[_Item, float]:
+    """As near to their inputs as there is room, from top to bottom. Heights are measured in the middle of items."""
+    top: dict[_Item, float] = {}
     for group in columns:
-        wanted = [
-            _middle([top[one] for one in above[node] if one in top], place * step) for place, node in enumerate(group)
-        ]
         free = float("-inf")
-        for node, ideal in zip(group, wanted, strict=True):
-            top[node] = free = max(ideal, free)
-            free += step
-    first = min(top.values(), default=0.0)
-    places = {
-        node: Place(MARGIN + number * (WIDTH + ACROSS), MARGIN + top[node] - first)
-        for number, group in enumerate(columns)
-        for node in group
-    }
-    height = max((place.y for place in places.values()), default=0.0) + HEIGHT + MARGIN
-    return Layout(places, 2 * MARGIN + len(columns) * (WIDTH + ACROSS) - ACROSS, height)
+        floor = 0.0
+        for item in group:
+            half = _height(item) / 2
+            centres = [top[one] + _height(one) / 2 for one in above.get(item, ()) if one in top]
+            top[item] = max(_middle(centres, floor + half) - half, free)
+            free = floor = top[item] + _height(item) + BETWEEN
+    return top
+
+
+def _height(item: _Item) -> float:
+    return _LANE if isinstance(item, _Lane) else HEIGHT
 
 
 def _middle(values: list[float], otherwise: float) -> float:
     return sum(values) / len(values) if values else otherwise
 
 
-def curve(start: Place, end: Place) -> str:
-    """The path of an edge, from the right side of one box to the left side of another."""
-    x1, y1, x2, y2 = start.x + WIDTH, start.y + HEIGHT / 2, end.x, end.y + HEIGHT / 2
-    bend = max((x2 - x1) / 2, 24)
-    return f"M{x1:g} {y1:g}C{x1 + bend:g} {y1:g} {x2 - bend:g} {y2:g} {x2:g} {y2:g}"
+def _path(way: list[_Item], places: Mapping[str, Place], top: Mapping[_Item, float], lowest: float) -> str:
+    """From the right side of one box to the left side of another, straight through the lanes between."""
+    start = places[str(way[0])]
+    x, y = start.x + WIDTH, start.y + HEIGHT / 2
+    drawn = f"M{x:g} {y:g}"
+    for item in way[1:]:
+        if isinstance(item, _Lane):
+            at = Place(MARGIN + item.column * (WIDTH + ACROSS), MARGIN + top[item] - lowest)
+        else:
+            at = places[item]
+        end = at.y + _height(item) / 2
+        drawn += f"C{x + ACROSS / 2:g} {y:g} {at.x - ACROSS / 2:g} {end:g} {at.x:g} {end:g}"
+        x, y = at.x, end
+        if isinstance(item, _Lane):
+            x += WIDTH
+            drawn += f"H{x:g}"
+    return drawn

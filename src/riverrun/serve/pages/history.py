@@ -90,10 +90,11 @@ class FlowHistory:
 
     def rate(self, node: str, name: str) -> float | None:
         """Rows per second read by an input of a node; None where that is not known (yet)."""
-        now = self.samples[-1] if self.samples else None
+        samples = list(self.samples)
+        now = samples[-1] if samples else None
         if now is None or (node, name) not in now.read:
             return None
-        since = next((one for one in self.samples if one.at >= now.at - _RATE * 1e6), now)
+        since = next((one for one in samples if one.at >= now.at - _RATE * 1e6), now)
         if since is now:
             return None
         return (now.read[node, name] - since.read.get((node, name), 0)) / ((now.at - since.at) / 1e6)
@@ -186,8 +187,8 @@ class History:
 
     def topic_rate(self, topic: str, seconds: float = _RATE) -> float | None:
         """Rows per second that arrive; None before two samples were taken."""
-        ends = self.ends.get(topic)
-        if not ends or len(ends) < 2:
+        ends = list(self.ends.get(topic, ()))
+        if len(ends) < 2:
             return None
         now, last = ends[-1]
         since, first = next(one for one in ends if one[0] >= now - seconds * 1e6 or one is ends[-2])

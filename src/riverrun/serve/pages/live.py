@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from riverrun.errors import RiverrunError
 from riverrun.serve.answers import encode
 from riverrun.serve.pages.history import History
-from riverrun.serve.pages.shell import Asked, Draw
+from riverrun.serve.pages.shell import Asked, Draw, Drawn
 from riverrun.serve.sse import HEARTBEAT, trouble
 
 FASTEST = 0.5  # seconds: at most two updates per second
@@ -28,7 +28,7 @@ async def changes(history: History, draw: Draw, asked: Asked) -> AsyncGenerator[
         while not backend.feeds.is_closed:
             begun = time.monotonic()
             try:
-                drawn = await backend.read(draw, history, asked)
+                drawn = await backend.read(shared, history, draw, asked)
             except RiverrunError as error:
                 yield trouble(error)
                 return
@@ -46,3 +46,9 @@ async def changes(history: History, draw: Draw, asked: Asked) -> AsyncGenerator[
     finally:
         history.viewers -= 1
         backend.feeds.clients -= 1
+
+
+def shared(history: History, draw: Draw, asked: Asked) -> Drawn:
+    """The page; those who look at the same one at the same time get the same drawing."""
+    what = (draw, asked.path, tuple(sorted(asked.query.items())))
+    return history.kept(what, FASTEST * 0.9, lambda: draw(history, asked))

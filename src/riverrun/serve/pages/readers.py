@@ -39,7 +39,7 @@ class Reader:
 def readers(history: History) -> dict[str, list[Reader]]:
     """By topic."""
     found = {topic: list(known) for topic, known in history.kept("readers", _FRESH, lambda: _groups(history)).items()}
-    for name, known in history.flows.items():
+    for name, known in list(history.flows.items()):
         lag: dict[str, Any] = known.status.get("lag") or {}
         for topic, rows in lag.get("topics", {}).items():
             found.setdefault(topic, []).insert(0, Reader("flow", name, rows, lag["seconds"] if rows else 0.0))
