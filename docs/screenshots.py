@@ -60,11 +60,11 @@ def main() -> None:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
             watching = browser.new_page()  # samples are taken every second while somebody looks
             watching.goto(f"{served.url}/ui/time")
-            watching.wait_for_timeout(SECONDS * 600)
-            run.take_over()
-            watching.wait_for_timeout(SECONDS * 400)
+            watching.wait_for_timeout(SECONDS * 1000)
             window = next(node.id for node in run.flow.nodes if node.kind == "window")
             for name, path in PAGES.items():
+                if name == "ledger":
+                    run.take_over()  # a mark among the epochs, which come next
                 address = served.url + path.format(window=window)
                 shoot(browser, address, f"{name}.png", viewport=WIDE)
                 if name in DARK:

@@ -72,8 +72,8 @@ class Arrivals:
 
     def __init__(self, topic: Topic, producers: str | None = None) -> None:
         self._topic = topic
-        self._column = producers or topic.spec.producers
-        self._producers = self._column if isinstance(self._column, str) else None
+        column = producers or topic.spec.producers
+        self._producers = column if isinstance(column, str) and column in topic.schema.names else None
         latest, first = topic.latest[topic.name], topic.earliest[topic.name]
         back = _FEW // max(len(latest), 1)
         self._place = {p: max(first[p], offset - back) for p, offset in latest.items()}
@@ -84,6 +84,10 @@ class Arrivals:
         self.delays: Integers = np.zeros(len(DELAYS), np.int64)
         self.rows = 0  # that `delays` are of
         self._estimated = 0
+
+    def named(self, producer: str) -> str:
+        """A producer as people call it."""
+        return (producer or "(no name)") if self._producers else f"partition {producer}"
 
     @property
     def is_exact(self) -> bool:
@@ -113,8 +117,8 @@ class Arrivals:
                 del self.speakers[speaker.name]
 
     def _read(self, start: Mapping[int, int], end: Mapping[int, int], watermark: int | None) -> None:
-        named = [self._producers] if self._producers in self._topic.schema.names else []
-        columns = ["_time", "_received", "_partition", "_deleted", *[name for name in named if name]]
+        columns = ["_time", "_received", "_partition", "_deleted"]
+        columns += [self._producers] if self._producers else []
         found = pa.Table.from_batches(
             self._topic.batches(start, end, columns), schema=self._topic.decoder(columns).schema
         )
@@ -122,7 +126,7 @@ class Arrivals:
         if not found.num_rows:
             return
         times, received = _numbers(found, "_time"), _numbers(found, "_received")
-        column = found.column(named[0] if named and named[0] else "_partition").cast(pa.string()).fill_null("")
+        column = found.column(self._producers or "_partition").cast(pa.string()).fill_null("")
         encoded = column.combine_chunks().dictionary_encode()
         codes, names = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
         order = np.argsort(received, kind="stable")

@@ -61,7 +61,7 @@ def _numbers(known: FlowHistory, epochs: list[dict[str, Any]], timed: list[dict[
         ),
         figure("Most of it goes to", slow or UNKNOWN, _ABOUT[slow] if slow else None),
         figure(
-            "Run", join("fence ", known.status.get("fence", "–")), f"{len(known.marks)} restarts and changes noticed"
+            "Run", join("fence ", known.status.get("fence", "–")), f"restarts and changes noticed: {len(known.marks)}"
         ),
     )
 
@@ -116,7 +116,10 @@ def _bars(epochs: list[dict[str, Any]], marks: list[Mark]) -> Html:
         tag("li", tag("b", "▼"), " restart, fence, or change of state"),
         class_="legend",
     )
-    return join(tag("div", svg, class_="scroll picture", tabindex="0", role="region", aria_label="Epochs"), legend)
+    return join(
+        tag("div", svg, class_="scroll picture", data_end=True, tabindex="0", role="region", aria_label="Epochs"),
+        legend,
+    )
 
 
 def _flag(mark: Mark, epochs: list[dict[str, Any]], step: float) -> Html | None:

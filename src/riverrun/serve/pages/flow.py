@@ -108,7 +108,7 @@ def _box(box: Box, x: float, y: float, asked: Asked) -> Html:
             rx=4 if box.shape == "operator" else HEIGHT / 2 if box.shape == SOURCE else 12,
         ),
         tag("text", _fit(box.title), x=16, y=26, class_="name"),
-        tag("text", _fit(second, 22), x=16, y=46, class_="kind"),
+        tag("text", _fit(second, 20), x=16, y=46, class_="kind"),
         tag("text", f"{SHAPES[box.state]} {box.word}", x=WIDTH - 16, y=46, class_="state", text_anchor="end")
         if box.shape != "operator" or box.state != "ok"
         else None,
@@ -145,7 +145,7 @@ def _details(box: Box, known: FlowHistory, asked: Asked) -> Html:
             rows.append(("Watermark", _watermark(source)))
     takes = status.get("state_size", {}).get("nodes", {}).get(box.id)
     if takes:
-        rows.append(("State", join(size(takes["bytes"]), " in ", number(takes["files"], "files"))))
+        rows.append(("State size", join(size(takes["bytes"]), " in ", number(takes["files"], "files"))))
     if box.id in (status.get("nodes") or {}):
         rows.append(("Time in the last epoch", span(status["nodes"][box.id])))
     return tag(

@@ -20,7 +20,7 @@ _SAID = {
     "duplicates": "duplicates",
     "quarantined": "quarantined",
 }
-_WIDTH, _HEIGHT, _THINNEST = 320, 16, 3
+_WIDTH, _HEIGHT, _THINNEST = 240, 16, 3
 
 
 def draw(history: History, asked: Asked) -> Drawn:
@@ -65,7 +65,7 @@ def _numbers(entries: list[dict[str, Any]], sources: list[dict[str, Any]]) -> Ht
         figure(
             "Adds up",
             badge(OK, "yes") if balanced else badge(STOPPED, "no"),
-            "every row read is accounted for" if balanced else "rows are missing",
+            "no row is missing" if balanced else "rows are missing",
         ),
         figure("Late", number(late, "rows"), join(number(dropped), " of them dropped")),
         figure("Duplicates", number(sum(entry["duplicates"] for entry in entries), "rows")),

@@ -104,7 +104,7 @@ def _numbers(looked: Looked) -> Html:
         ),
         figure(
             "Held back by",
-            holders[0]["producer"] or "(no name)" if holders else "nobody",
+            looked.arrivals.named(holders[0]["producer"]) if holders else "nobody",
             join("its newest row says ", clock(parse(holders[0]["time"]))) if holders else "no producer is live",
         ),
         figure("Lateness allowed", lateness or tag("span", "unknown", class_="unknown"), "as the flow declares"),
@@ -127,7 +127,7 @@ def _producers(looked: Looked) -> Html:
         rows.append(
             tag(
                 "tr",
-                tag("th", speaker.name or "(no name)", scope="row"),
+                tag("th", looked.arrivals.named(speaker.name), scope="row"),
                 tag("td", clock(speaker.time)),
                 tag("td", span(max(looked.frame.end - speaker.time, 0) / 1e6), class_="n"),
                 tag("td", ago(speaker.heard), " (idle: does not count)" if silent else ""),

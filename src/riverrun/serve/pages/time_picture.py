@@ -73,7 +73,15 @@ def time_picture(looked: Looked) -> Html:
     if not looked.arrivals.is_exact:
         notes.append(join("rows came faster than they can be looked at one by one: cells are estimated from headers"))
     return join(
-        tag("div", svg, class_="scroll picture", tabindex="0", role="region", aria_label="The picture of time"),
+        tag(
+            "div",
+            svg,
+            class_="scroll picture",
+            data_end=True,
+            tabindex="0",
+            role="region",
+            aria_label="The picture of time",
+        ),
         _legend(looked),
         tag("p", *(join("; " if i else "", note) for i, note in enumerate(notes)), ".", class_="note"),
     )
@@ -169,7 +177,7 @@ def _strips(looked: Looked, speakers: list[Speaker]) -> Html:
         parts += [
             tag(
                 "text",
-                _short(speaker.name),
+                _short(looked.arrivals.named(speaker.name)),
                 tag("title", speaker.name),
                 x=LEFT - 8,
                 y=y + 14,
@@ -182,7 +190,7 @@ def _strips(looked: Looked, speakers: list[Speaker]) -> Html:
             tag("path", d=ticks_, class_="heard") if ticks_ else None,
             tag(
                 "text",
-                f"◀ slowest, {said}" if holds else said,
+                f"◀ holds back, {said}" if holds else said,
                 x=LEFT + WIDTH + 8,
                 y=y + 14,
                 class_="producer holds" if holds else "tick",
@@ -197,7 +205,7 @@ def _short(name: str) -> str:
 
 def _legend(looked: Looked) -> Html:
     parts = [
-        tag("li", tag("span", "■", class_="key heat", aria_hidden="true"), " rows, darker is more"),
+        tag("li", tag("span", "■", class_="key heat", aria_hidden="true"), " rows: the stronger, the more"),
         tag("li", tag("span", "┄", class_="key ideal", aria_hidden="true"), " ideal: arrived when it happened"),
         tag("li", tag("span", "━", class_="key watermark", aria_hidden="true"), " watermark"),
         tag("li", tag("span", "×", class_="key late", aria_hidden="true"), " older than the watermark"),

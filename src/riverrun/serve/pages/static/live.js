@@ -147,6 +147,9 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("form.choice select")) event.target.form.submit();
 });
 
+// What is new is on the right of a wide picture.
+for (const picture of document.querySelectorAll("[data-end]")) picture.scrollLeft = picture.scrollWidth;
+
 // What only makes sense with a script is shown by the script.
 document.documentElement.classList.add("scripted");
 
