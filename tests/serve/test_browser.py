@@ -14,6 +14,8 @@ import pytest
 
 from riverrun.river import River
 from riverrun.serve.server import Background, serve_in_background
+from riverrun.serve.tokens import line
+from riverrun.settings import Settings
 from serve.shop import Customers, ShopRun, shop_flow
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -198,6 +200,18 @@ def test_it_comes_back_after_a_restart_of_the_server(browser: Any, shop: River) 
     assert re.search(r"connection lost \d+ s ago, retrying", page.text_content("#connection"))
     with serve_in_background(shop, run, port=port):
         page.wait_for_selector("#connection", state="hidden")
+        moving(page, "#figures")
+        context.close()
+
+
+def test_a_token_as_the_browser_sends_it(browser: Any, shop: River) -> None:
+    """Asked for once, as a password; then it goes with everything, streams included."""
+    settings = Settings(tokens=line("me", ["read"], "secret"))
+    with River(shop.path, settings=settings) as guarded, serve_in_background(guarded, shop.shop, port=0) as served:  # type: ignore[attr-defined]
+        context = browser.new_context(base_url=served.url, http_credentials={"username": "me", "password": "secret"})
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto("/")
         moving(page, "#figures")
         context.close()
 

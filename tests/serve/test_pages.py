@@ -16,7 +16,7 @@ import pytest
 from riverrun.river import River
 from riverrun.serve.pages.arrivals import Arrivals
 from riverrun.serve.pages.chart import framed
-from riverrun.serve.pages.graph import layout
+from riverrun.serve.pages.graph import HEIGHT, layout
 from riverrun.serve.pages.routes import dashboard
 from riverrun.serve.server import Background
 from riverrun.settings import Settings
@@ -452,3 +452,18 @@ def test_every_class_of_the_style_sheet_is_used() -> None:
     rules = re.sub(r"\{[^}]*\}", " ", (folder / "static" / "style.css").read_text())
     unused = {name for name in re.findall(r"\.([a-z][\w-]*)", rules) if name.rstrip("-0123456789") not in written}
     assert unused == set()
+
+
+def test_a_long_edge_goes_around_the_boxes_between() -> None:
+    edges = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")]
+    made = layout(list("abcd"), edges)
+    straight = [float(y) for y in re.findall(r"C\S+ \S+ \S+ (\S+) \S+ \S+?H", made.paths["a", "d"])]
+    assert len(straight) == 2
+    for y, passed in zip(straight, "bc", strict=True):
+        assert not made.places[passed].y <= y <= made.places[passed].y + HEIGHT
+
+
+def test_results_stand_around_what_they_come_from() -> None:
+    placed = layout(list("abcd"), [("a", "b"), ("a", "c"), ("a", "d")]).places
+    assert placed["c"].y == placed["a"].y
+    assert placed["b"].y < placed["a"].y < placed["d"].y

@@ -40,7 +40,7 @@ def _is_alert(topic: str, flow: str) -> bool:
 
 
 def _title(topic: str, flow: str) -> str:
-    return topic.removeprefix(f"{flow}.alerts").removeprefix(".") or "operators"
+    return topic.removeprefix(f"{flow}.alerts").removeprefix(".") or "operator"
 
 
 def _told(history: History, flow: str, names: list[str], status: dict[str, dict[str, Any]]) -> Html:

@@ -104,7 +104,7 @@ def axes(frame: Frame, below: float) -> Html:
     for moment in ticks(frame.low, frame.high, WIDTH // 110):
         x = frame.x(moment)
         parts.append(tag("line", x1=x, x2=x, y1=TOP, y2=below, class_="grid"))
-        if x > LEFT + 40:
+        if LEFT + 40 < x < LEFT + WIDTH - 32:
             parts.append(
                 tag("text", label(moment, frame), x=x, y=TOP + HEIGHT + 16, text_anchor="middle", class_="tick")
             )

@@ -60,9 +60,7 @@ def _numbers(known: FlowHistory, epochs: list[dict[str, Any]], timed: list[dict[
             join("of the last ", number(len(took), "epochs")) if took else None,
         ),
         figure("Most of it goes to", slow or UNKNOWN, _ABOUT[slow] if slow else None),
-        figure(
-            "Run", join("fence ", known.status.get("fence", "–")), f"restarts and changes noticed: {len(known.marks)}"
-        ),
+        figure("Run", join("fence ", known.status.get("fence", "–")), f"changes noticed: {len(known.marks)}"),
     )
 
 
@@ -117,7 +115,7 @@ def _bars(epochs: list[dict[str, Any]], marks: list[Mark]) -> Html:
         class_="legend",
     )
     return join(
-        tag("div", svg, class_="scroll picture", data_end=True, tabindex="0", role="region", aria_label="Epochs"),
+        tag("div", svg, class_="scroll picture", data_end=0, tabindex="0", role="region", aria_label="Epochs"),
         legend,
     )
 

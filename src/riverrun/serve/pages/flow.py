@@ -68,15 +68,15 @@ def _numbers(known: FlowHistory) -> Html:
 def _graph(drawn: Picture, asked: Asked) -> Html:
     placed = layout([box.id for box in drawn.boxes], [(line.start, line.end) for line in drawn.lines])
     edges, labels = [], []
-    ends: set[str] = set()
+    said_at: dict[str, int] = {}
     for line in drawn.lines:
         end = placed.places[line.end]
         edges.append(tag("path", d=placed.paths[line.start, line.end], class_="edge moving" if line.rate else "edge"))
         if line.rate is not None:
             said = f"{short(line.rate)}/s"
-            x, y = end.x - 8, end.y + HEIGHT / 2 + (16 if line.end in ends else -8)
+            x, y = end.x - 8, end.y + HEIGHT / 2 + (16 * said_at[line.end] if line.end in said_at else -8)
             title = tag("title", f"{line.rate:.1f} rows per second")
-            ends.add(line.end)
+            said_at[line.end] = said_at.get(line.end, 0) + 1
             labels.append(tag("text", title, said, x=x, y=y, class_="rate", text_anchor="end"))
     boxes = [_box(box, placed.places[box.id].x, placed.places[box.id].y, asked) for box in drawn.boxes]
     picture = tag(
@@ -190,12 +190,14 @@ def _list(drawn: Picture, known: FlowHistory, asked: Asked) -> Html:
     spent, sizes = status.get("nodes") or {}, status.get("state_size", {}).get("nodes", {})
     slowest = max(spent, key=lambda one: spent[one], default=None)
     into: dict[str, list[float]] = {}
+    outof: dict[str, float] = {}  # of a topic, all of its rows go along every edge
     for line in drawn.lines:
         if line.rate is not None:
             into.setdefault(line.end, []).append(line.rate)
+            outof[line.start] = max(line.rate, outof.get(line.start, 0.0))
     rows = []
     for box in drawn.boxes:
-        came = known.rate(box.id, "topic") if box.shape == SOURCE else sum(into[box.id]) if box.id in into else None
+        came = outof.get(box.id) if box.shape == SOURCE else sum(into[box.id]) if box.id in into else None
         took = spent.get(box.id)
         rows.append(
             tag(

@@ -100,16 +100,21 @@ def _order(columns: list[list[_Item]], above: Mapping[_Item, list[_Item]], below
 
 
 def _tops(columns: list[list[_Item]], above: Mapping[_Item, list[_Item]]) -> dict[_Item, float]:
-    """As near to their inputs as there is room, from top to bottom. Heights are measured in the middle of items."""
+    """As near to their inputs as there is room. Those that have to move aside do so together, up and down alike."""
     top: dict[_Item, float] = {}
     for group in columns:
-        free = float("-inf")
-        floor = 0.0
+        placed: dict[_Item, float] = {}
+        moved: list[float] = []
+        free = floor = 0.0
         for item in group:
             half = _height(item) / 2
-            centres = [top[one] + _height(one) / 2 for one in above.get(item, ()) if one in top]
-            top[item] = max(_middle(centres, floor + half) - half, free)
-            free = floor = top[item] + _height(item) + BETWEEN
+            centres = [top[one] + _height(one) / 2 for one in above.get(item, ())]
+            ideal = _middle(centres, floor + half) - half
+            placed[item] = max(ideal, free) if placed else ideal
+            moved += [placed[item] - ideal] if centres else []
+            free = floor = placed[item] + _height(item) + BETWEEN
+        shift = _middle(moved, 0.0)
+        top.update({item: place - shift for item, place in placed.items()})
     return top
 
 

@@ -113,7 +113,7 @@ def _stored(history: History, name: str, known: FlowHistory) -> Picture:
     """Topics, the flow as one box, and its views."""
     status = known.status
     state, word = _of_flow(known)
-    boxes = [Box(f"flow {name}", OPERATOR, name, "runs in another process", state, word, stateful=True)]
+    boxes = [Box(f"flow {name}", OPERATOR, name, "in another process", state, word, stateful=True)]
     lines = []
     for topic in status.get("lag", {}).get("topics", {}):
         boxes.insert(0, Box(f"topic {topic}", SOURCE, topic, "topic", *_of_lag(known, topic), target=topic))

@@ -48,6 +48,7 @@ def time_picture(looked: Looked) -> Html:
         tag("title", "Rows by event time and by the time they arrived, with watermark and windows"),
         axes(frame, below),
         cells,
+        line(ideal, class_="ideal under"),
         line(ideal, class_="ideal"),
         _boxes(looked),
         line(path, class_="watermark"),
@@ -69,7 +70,7 @@ def time_picture(looked: Looked) -> Html:
     )
     notes = [join(number(shown, "rows"), " shown")]
     if outside:
-        notes.append(join(number(outside, "rows"), " have a time outside the picture"))
+        notes.append(join(number(outside, "rows"), " with a time outside of it"))
     if not looked.arrivals.is_exact:
         notes.append(join("rows came faster than they can be looked at one by one: cells are estimated from headers"))
     return join(
@@ -77,7 +78,7 @@ def time_picture(looked: Looked) -> Html:
             "div",
             svg,
             class_="scroll picture",
-            data_end=True,
+            data_end=RIGHT - 48,
             tabindex="0",
             role="region",
             aria_label="The picture of time",

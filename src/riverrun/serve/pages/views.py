@@ -77,7 +77,7 @@ def _answer(store: Store, sql: str) -> Html:
         rows = store.query(wrapped, timeout=_PATIENCE)
     except RiverrunError as error:
         return notice("stopped", "Not answered.", error.message, tag("p", error.hint) if error.hint else None)
-    took = span_text(time.monotonic() - begun)
+    took = span_text(max(time.monotonic() - begun, 0.001))
     if not rows:
         return empty(f"No rows, in {took}")
     names = list(rows[0])

@@ -148,7 +148,9 @@ document.addEventListener("change", (event) => {
 });
 
 // What is new is on the right of a wide picture.
-for (const picture of document.querySelectorAll("[data-end]")) picture.scrollLeft = picture.scrollWidth;
+for (const picture of document.querySelectorAll("[data-end]")) {
+  picture.scrollLeft = picture.scrollWidth - picture.clientWidth - Number(picture.dataset.end);
+}
 
 // What only makes sense with a script is shown by the script.
 document.documentElement.classList.add("scripted");
