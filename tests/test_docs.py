@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from riverrun.cli.new import template
 from riverrun.cli.reference import cli_page, settings_page
 from riverrun.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
-EXECUTED = [ROOT / "README.md"]
+EXECUTED = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]
 EXECUTED += [ROOT / "docs" / f"{name}.md" for name in ("log", "flows", "joins", "testing", "http", "alerts")]
 
 
@@ -41,7 +42,11 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
     exec(compile("\n".join(code), page.name, "exec"), {"__name__": "__main__"})
 
 
-@pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.spark] if page.name == "quickstart.md" else []) for page in EXECUTED],
+    ids=lambda page: page.name,
+)
 def test_console_blocks_run(page: Path, tmp_path: Path) -> None:
     command = shlex.join([sys.executable, "-m", "riverrun.cli"])
     for block in blocks(page, "console"):
@@ -51,6 +56,13 @@ def test_console_blocks_run(page: Path, tmp_path: Path) -> None:
                 done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
                 assert done.returncode == 0, f"{line}\n{done.stderr}"
                 assert done.stdout or "riverrun" not in line
+
+
+def test_the_quickstart_shows_the_flow_of_the_starter_project() -> None:
+    shown = blocks(ROOT / "docs" / "quickstart.md", "python")[0]
+    docstring, _, code = template("flow.py").partition("\n\n")
+    assert docstring.startswith('"""')
+    assert shown == code
 
 
 @pytest.mark.parametrize(("name", "written"), [("cli.md", cli_page), ("settings.md", settings_page)])
@@ -65,7 +77,7 @@ def test_every_setting_and_command_is_documented() -> None:
     assert [name for name, _, _ in Settings.table() if f"`{name}`" not in settings_text] == []
     cli_text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     for group, commands in {
-        "": ("demo", "doctor", "plan", "run", "serve", "version", "topic", "group", "view"),
+        "": ("demo", "demo break", "doctor", "new", "plan", "run", "serve", "version", "topic", "group", "view"),
         "topic ": (
             "list",
             "create",
