@@ -64,11 +64,15 @@ class Demo:
 
     def left(self) -> list[str]:
         """Who lives on, a moment after the demo has ended."""
-        _, alive = psutil.wait_procs(self._family, timeout=2)
+        _, alive = psutil.wait_procs(self._family, timeout=10)
         return [process.name() for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
     def close(self) -> None:
         self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream:
+                stream.close()
         for process in self._family:
             if process.is_running():
                 process.kill()
@@ -146,6 +150,14 @@ def test_ctrl_c_ends_it_in_order(demo: Callable[..., Demo]) -> None:
     assert time.monotonic() - begun < 30
     assert running.left() == []
     assert sorted(path.name for path in running.river.glob("demo.*")) == []
+
+
+def test_a_demo_that_is_killed_leaves_nobody_behind(demo: Callable[..., Demo]) -> None:
+    running = demo("--rate", "50")
+    running.until_running()
+    running.told()
+    running.process.kill()
+    assert running.left() == []
 
 
 def test_keys_at_a_terminal(demo: Callable[..., Demo]) -> None:

@@ -41,18 +41,25 @@ class Report:
 
 
 class Ending:
-    """SIGTERM: before the flow runs there is nothing to finish; afterwards the epoch is."""
+    """SIGTERM, or the end of the demo however it ended. Before the flow runs there is nothing to finish; afterwards the
+    epoch is."""
 
     def __init__(self) -> None:
-        self.asked = False
         self.runs = False
+        self._asked = False
+        self._parent = os.getppid()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._ask)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
+        self._asked = True
         if not self.runs:
             os._exit(0)  # the JVM ends when its input does
+
+    @property
+    def asked(self) -> bool:
+        """Whether it is time to end."""
+        return self._asked or os.getppid() != self._parent
 
 
 def process(path: str, report: Report, ending: Ending) -> None:
@@ -70,8 +77,7 @@ def process(path: str, report: Report, ending: Ending) -> None:
         ending.runs = True
         report.step("computing the first epoch")
         fresh = True
-        parent = os.getppid()
-        while not run.wait(_EVERY) and not ending.asked and os.getppid() == parent:
+        while not run.wait(_EVERY) and not ending.asked:
             status = run.status()
             if fresh and status["times"]:
                 fresh = False
