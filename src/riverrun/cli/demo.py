@@ -59,7 +59,13 @@ def demo(
 
         tour("25 seconds" if for_ is None else for_, river, json)
         return
-    _shop(for_, port, rate, seed, no_browser, river, json)
+    try:
+        _shop(for_, port, rate, seed, no_browser, river, json)
+    except ImportError as error:
+        raise Unavailable(
+            f"a package that the demo needs is not installed ({error.name})",
+            hint="Install it: pip install 'riverrun[spark,serve]'; or see: riverrun demo --log",
+        ) from None
 
 
 @app.command("break")
@@ -79,7 +85,7 @@ def break_it(
     if not json:
         print_line("the processing was killed; events are accepted as before")
         sys.stdout.flush()
-    notice.await_notice(where, lambda now: now.get("back", 0) >= said["kills"], _BACK)
+    notice.await_notice(where, lambda now: now.get("down") is False, _BACK)
     seconds = round(time.monotonic() - begun, 1)
     if json:
         print_json({"kills": said["kills"], "seconds": seconds, "river": where, "url": said["url"]})
@@ -91,17 +97,12 @@ def _shop(
     for_: str | None, port: int | None, rate: float, seed: int, no_browser: bool, river: str | None, json: bool
 ) -> None:
     begun = time.time()
-    try:
-        from riverrun.cli.shop import notice
-        from riverrun.cli.shop.display import Display
-        from riverrun.cli.shop.keyboard import keyboard
-        from riverrun.cli.shop.performance import Performance
-        from riverrun.river import River
-    except ImportError as error:
-        raise Unavailable(
-            f"a package that the demo needs is not installed ({error.name})",
-            hint="Install it: pip install 'riverrun[spark,serve]'; or see: riverrun demo --log",
-        ) from None
+    from riverrun.cli.shop import notice
+    from riverrun.cli.shop.display import Display
+    from riverrun.cli.shop.keyboard import keyboard
+    from riverrun.cli.shop.performance import Performance
+    from riverrun.river import River
+
     seconds = None if for_ is None else micros(for_) / 1e6
     with ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix=notice.PREFIX, ignore_cleanup_errors=True))

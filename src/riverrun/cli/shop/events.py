@@ -51,9 +51,9 @@ class Device:
 OUTAGES = 40 * SECOND
 DEVICES = (
     Device("door"),
-    Device("hall", clock=-25 * SECOND),
+    Device("hall", clock=-8 * SECOND),
     Device("oven", clock=180 * SECOND),
-    Device("roof", clock=-90 * SECOND),
+    Device("roof", clock=3600 * SECOND),
     Device("yard", clock=2 * SECOND),
     Device("cellar", silent_after=20 * SECOND),
     Device("gate", outage=15 * SECOND),

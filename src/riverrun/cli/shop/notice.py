@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from riverrun.cli.shop.report import BREAK, DEMO, tell, told
-from riverrun.errors import NotFound, TimedOut
+from riverrun.errors import Invalid, NotFound, TimedOut
 
 PREFIX = "riverrun-demo-"
 _LOCK = "demo.lock"
@@ -75,7 +75,10 @@ def is_running(river: str) -> bool:
 
 def ask_for_a_break(river: str) -> dict[str, Any]:
     """Have the processing killed; gives what the demo says when it has been."""
-    kills = told(f"{river}/{DEMO}").get("kills", 0)
+    before = told(f"{river}/{DEMO}")
+    if before.get("down"):
+        raise Invalid("the processing is down already", hint="Wait until it is back")
+    kills = before.get("kills", 0)
     with open(f"{river}/{BREAK}", "w", encoding="utf-8"):
         pass
     return await_notice(river, lambda said: said.get("kills", 0) > kills, _ANSWERED)

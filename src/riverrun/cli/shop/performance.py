@@ -154,8 +154,7 @@ class Performance:
             url=self.url,
             process=self._processing.process,
             kills=self._processing.kills,
-            back=len(self._processing.outages),
-            running=self._processing.is_running,
+            down=self._processing.died is not None,
             first_numbers=self._first,
             demo=os.getpid(),
         )
