@@ -105,8 +105,11 @@ def _shop(
 
     seconds = None if for_ is None else micros(for_) / 1e6
     with ExitStack() as stack:
-        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix=notice.PREFIX, ignore_cleanup_errors=True))
-        opened = stack.enter_context(River(river or os.path.join(scratch, "river")))
+        where = river
+        if where is None:
+            passing = tempfile.TemporaryDirectory(prefix=notice.PREFIX, ignore_cleanup_errors=True)
+            where = os.path.join(stack.enter_context(passing), "river")
+        opened = stack.enter_context(River(where))
         display = stack.enter_context(Display(console(stderr=json)))
         keys = stack.enter_context(keyboard(wanted=not json))
         performance = Performance(opened, display, keys, begun)
