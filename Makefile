@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-recovery lint format bench screenshots lock clean
+.PHONY: help install demo test test-recovery lint format bench screenshots browser lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +24,13 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## the guided tour, in this terminal
 	@$(BIN)/riverrun demo
 
-test: $(STAMP) ## all tests but the slow recovery suite
+# Without it the tests of the dashboard in a browser are left out, and say so.
+browser: ## Chromium for the tests of the dashboard, where this user may install packages
+	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
+	  { echo "installing chromium (once)"; (apt-get install -qq -y chromium || \
+	    { apt-get update -qq && apt-get install -qq -y chromium; }) >/dev/null 2>&1 || echo "chromium could not be installed"; }
+
+test: $(STAMP) browser ## all tests but the slow ones
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-recovery: $(STAMP) ## kill real processes at every step and compare
@@ -42,7 +48,7 @@ format: $(STAMP) ## let ruff rewrite what it can
 bench: $(STAMP) ## measure this machine; ratios against plain files in the same run
 	@$(BIN)/python -m bench
 
-screenshots: $(STAMP) ## pictures of the dashboard, into docs/images (needs Chromium; three minutes)
+screenshots: $(STAMP) browser ## pictures of the dashboard, into docs/images (needs Chromium; three minutes)
 	@$(BIN)/python docs/screenshots.py
 
 lock: ## choose newest versions and write requirements.lock
