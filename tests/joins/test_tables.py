@@ -229,3 +229,18 @@ def test_windows_joined_with_a_table(rows: list[Any], epochs: list[Epoch], emit:
     }
     inputs = {"orders": rows, "prices": [row for epoch in epochs for row in epoch["prices"]]}
     assert_same_as_batch(flow, inputs, sql, seed=seed, times=2, partitions=2)
+
+
+def test_rows_of_a_union_stay_apart_through_many_stages() -> None:
+    flow = rr.Flow("office")
+    people = declared(flow, "people")
+    both = people.union(people.where("age > 0"))
+    for _ in range(8):
+        both = both.top(5, "id, age")
+    flow.view("both", both)
+    twice = people.join(both.drop("age"), "id", how="left").union(people.join(both.drop("age"), "id", how="full"))
+    flow.view("twice", twice.select("id", "team_right"))
+    rows = [{"id": 1, "team": "x", "age": 1}, {"id": 2, "team": "y", "age": 0}, {"id": 3, "team": "z", "age": 3}]
+    found = run_flow(flow, [{"people": rows}, {"people": [{"id": 1, "team": "x", "age": 2}]}])
+    assert sorted(row["id"] for row in found.views["both"]) == [1, 1, 2, 3, 3]
+    assert sorted(row["id"] for row in found.views["twice"]) == [1, 1, 1, 1, 2, 2, 3, 3, 3, 3]

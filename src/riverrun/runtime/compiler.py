@@ -240,11 +240,13 @@ class _Compiler:
         hidden = hidden_key(below) if isinstance(node, JoinTables | Changes | Top) else ()
         versions = reads_versions(node, below)
         schema = None
-        for path in paths(below):
+        found = list(paths(below))
+        for path in found:
             items, condition, made = self._wiring.compose(path, wanted, below, kinds, versions, hidden)
             origin = path.origin.id + (RAW if versions else "")
             placed = _rides(path.origin, ROW_ID)
-            branch = self._wiring.add(origin, node.id, input, items, condition, route, made, hidden, placed)
+            united = len(found) > 1
+            branch = self._wiring.add(origin, node.id, input, items, condition, route, made, hidden, placed, united)
             schema = schema or branch.arriving
             if not branch.arriving.equals(schema):
                 raise Invalid(f"{node.place}: the branches of a union have other types: {branch.arriving} and {schema}")
@@ -303,7 +305,7 @@ class _Compiler:
         for path in found:
             items, condition, schema = self._wiring.compose(path, wanted, end.node, {}, False, hidden)
             placed = _rides(path.origin, ROW_ID)
-            self._wiring.add(path.origin.id, end.id, "", items, condition, (), schema, hidden, placed)
+            self._wiring.add(path.origin.id, end.id, "", items, condition, (), schema, hidden, placed, len(found) > 1)
 
 
 def depth(node: Node) -> int:

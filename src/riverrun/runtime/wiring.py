@@ -92,12 +92,13 @@ class Wiring:
         schema: pa.Schema,
         hidden: Sequence[str] = (),
         placed: bool = False,
+        united: bool = False,
     ) -> Branch:
         path = sum(branch.target == target and branch.input == input for branch in self.branches)
         if path >= PATHS:
             raise Invalid(f"{self._flow}: {target} has more than {PATHS} inputs", hint="Split the union in two flows")
-        # The way a row came is told where it arrives, also if another union further up told one already.
-        added = tuple(name for name in hidden if name not in schema.names or name == BRANCH)
+        # The way a row came is told where branches come together, also if another union further up told one already.
+        added = tuple(name for name in hidden if name not in schema.names or (name == BRANCH and united))
         in_spark = origin in self.transforms or target in self.transforms
         number = len(self.branches)
         branch = Branch(number, origin, target, input, items, condition, route, schema, path, added, in_spark, placed)
