@@ -25,7 +25,7 @@ from riverrun.river import River
 
 _EVERY = 0.25  # seconds between two looks
 _CATCHING_UP = 120.0  # seconds for the rows that are left when the time is up …
-_HURRY = 4.0  # … and after Ctrl-C
+_HURRY = 3.0  # … and after Ctrl-C, if anybody processes them
 _IN_ORDER, _AT_ONCE = 10.0, 0.2  # seconds for the processing to end
 _KEYS = [("b", "break it"), ("q", "end")]
 
@@ -184,7 +184,9 @@ class Performance:
     def _finish(self) -> None:
         """No more events; what is left is processed, and all of it is checked."""
         self.sent = self._sending.end()
-        patience = _HURRY if self._stopped else _CATCHING_UP
+        patience = _CATCHING_UP
+        if self._stopped:
+            patience = _HURRY if self._processing.is_running else 0.0
         self._display.say(f"{figures.rows(sum(self.sent.values()))} were sent; the last ones are processed")
         left = self._catch_up(time.monotonic() + patience)
         if self._processing.status()["epoch"]:
