@@ -82,7 +82,7 @@ def process(path: str, report: Report, ending: Ending) -> None:
             if fresh and status["times"]:
                 fresh = False
                 report.step("running")
-            report.put(status=status)
+            report.put(status=status, epochs=run.epochs())
         run.stop(_PATIENCE)
         report.put(status=run.status())
 

@@ -119,6 +119,11 @@ class Processing:
             found.update(state="starting", reason=None, rows_per_second=0.0)
         return {**found, "fence": last.fence, "times": found["times"] or {}, "nodes": found["nodes"] or {}}
 
+    def epochs(self) -> list[dict[str, Any]]:
+        """The last epochs of the process that lives, oldest first."""
+        said = self._said()
+        return list(said.get("epochs", ())) if said.get("process") == self._process.pid else []
+
     def ledger(self) -> list[dict[str, Any]]:
         """Where every row went, in total."""
         return [dict(entry) for entry in self._river.store.last(self.name).ledger or []]
