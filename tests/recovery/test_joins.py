@@ -24,7 +24,7 @@ STEPS = [
     "epoch.done",
 ]
 DRIVER = ["append.published:4", "commit.topics", "views.changed:2", "commit.store"]
-WORKERS = ["host.stepped:9", "host.committed:4"]
+WORKERS = ["host.stepped:2", "host.committed:3"]  # of one worker
 
 
 @pytest.fixture
