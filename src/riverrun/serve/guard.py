@@ -32,8 +32,8 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-# A browser asks the person for it; programs send Bearer.
-_ASK = {"www-authenticate": 'Bearer realm="riverrun", Basic realm="riverrun", charset="UTF-8"'}
+# A browser asks the person for it; programs send Bearer. In headers of their own: Chromium reads one of each.
+_ASK = ('Basic realm="riverrun", charset="UTF-8"', 'Bearer realm="riverrun"')
 
 
 class Guard:
@@ -60,6 +60,9 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+                if message["status"] == 401:
+                    for challenge in _ASK:
+                        headers.append("www-authenticate", challenge)
             await send(message)
 
         try:
@@ -99,7 +102,7 @@ class Guard:
         roles = self._tokens.roles(secret) if secret else None
         if roles is None:
             said = "a token is needed" if secret is None else "this token is not known"
-            raise Refused(401, said, hint="Send it as Authorization: Bearer TOKEN", headers=_ASK)
+            raise Refused(401, said, hint="Send it as Authorization: Bearer TOKEN")
         if role not in roles:
             raise Refused(403, f"this token does not have the role {role}")
 

@@ -41,12 +41,9 @@ _AGAIN = {429: "1", 503: "2", 504: "1"}  # seconds after which to try once more
 class Refused(RiverrunError):
     """A request that HTTP has its own status for."""
 
-    def __init__(
-        self, status: int, message: str, *, hint: str | None = None, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, status: int, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.status = status
-        self.headers = dict(headers or {})
 
 
 def problem(status: int, message: str, hint: str | None = None, headers: Mapping[str, str] | None = None) -> Response:
@@ -63,7 +60,7 @@ def document(message: str, hint: str | None = None) -> dict[str, Any]:
 def of_error(error: RiverrunError) -> Response:
     """The answer to a request that failed this way."""
     if isinstance(error, Refused):
-        return problem(error.status, error.message, error.hint, error.headers)
+        return problem(error.status, error.message, error.hint)
     return problem(status_of(error), error.message, error.hint)
 
 
