@@ -21,7 +21,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-demo: $(STAMP) ## the guided tour, in this terminal
+demo: $(STAMP) ## a web shop with its dashboard; b kills the processing, Ctrl-C ends it
 	@$(BIN)/riverrun demo
 
 # Without it the tests of the dashboard in a browser are left out, and say so.
