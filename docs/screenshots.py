@@ -1,83 +1,97 @@
 """Pictures of every page of the dashboard, for the docs: `make screenshots` writes them to docs/images.
 
-A small shop is run for two minutes (without Spark, as in the tests), served, and looked at with Chromium.
+The demo is run, its processing is killed once, and its pages are looked at with Chromium.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import subprocess
 import sys
 import tempfile
-import threading
+import time
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, sync_playwright
 
-from riverrun.river import River
-from riverrun.serve.server import serve_in_background
-
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-from serve.shop import Customers, ShopRun, shop_flow  # noqa: E402
 from serve.test_browser import CHROMIUM, OPTIONS  # noqa: E402
 
 IMAGES = HERE / "images"
+RIVERRUN = str(Path(sys.executable).with_name("riverrun"))
 PAGES = {
     "flow": "/",
-    "node": "/?node={window}#node",
     "time": "/ui/time",
-    "time-clicks": "/ui/time?source=stream-clicks",
     "topics": "/ui/topics",
     "topic": "/ui/topics/orders",
-    "views": "/ui/views?sql=select shop, sum(orders) as orders, sum(revenue) as revenue from revenue group by shop",
-    "view": "/ui/views/cities?order=-revenue",
+    "views": "/ui/views",
+    "view": "/ui/views/bestsellers?order=place",
     "ledger": "/ui/ledger",
     "epochs": "/ui/epochs",
     "alerts": "/ui/alerts",
 }
-DARK = ("flow", "time", "view", "ledger", "epochs")
-NARROW = ("flow", "time", "topics")
-SECONDS = 125
+DARK = ("flow", "time")
+NARROW = ("flow", "time")
+BEFORE, AFTER = 60, 60  # seconds before the processing is killed, and before the pictures are taken
 WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 380, "height": 800}
 
 
 def main() -> None:
     IMAGES.mkdir(exist_ok=True)
-    stop = threading.Event()
-    with tempfile.TemporaryDirectory() as folder, River(folder) as river:
-        run = ShopRun(river, shop_flow(), every=1.0)
-        people = Customers(river)
+    with tempfile.TemporaryDirectory() as folder:
+        river = f"{folder}/river"
+        command = [RIVERRUN, "demo", "--river", river, "--port", "0", "--no-browser", "--for", "10m"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}) as demo:
+            try:
+                take(first_address(demo), river)
+            finally:
+                demo.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    demo.wait(60)
+                demo.kill()
 
-        def live() -> None:
-            while not stop.wait(0.5):
-                people.act(20, 30)
 
-        river.topic("orders").consumer("billing", start="latest", timeout=0.01).close()
-        with run, serve_in_background(river, run, port=0) as served, sync_playwright() as playwright:
-            thread = threading.Thread(target=live)
-            thread.start()
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-            watching = browser.new_page()  # samples are taken every second while somebody looks
-            watching.goto(f"{served.url}/ui/time")
-            watching.wait_for_timeout(SECONDS * 1000)
-            window = next(node.id for node in run.flow.nodes if node.kind == "window")
-            for name, path in PAGES.items():
-                if name == "ledger":
-                    run.take_over()  # a mark among the epochs, which come next
-                address = served.url + path.format(window=window)
-                shoot(browser, address, f"{name}.png", viewport=WIDE)
-                if name in DARK:
-                    shoot(browser, address, f"{name}-dark.png", viewport=WIDE, color_scheme="dark")
-                if name in NARROW:
-                    shoot(browser, address, f"{name}-380.png", viewport=PHONE)
-            stop.set()
-            thread.join()
-            browser.close()
-        with serve_in_background(river, port=0) as served, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-            shoot(browser, served.url, "elsewhere.png", viewport=WIDE)
-            browser.close()
+def first_address(demo: subprocess.Popen[str]) -> str:
+    """Where the demo says that its page is; the rest of what it says is let through."""
+    assert demo.stdout is not None
+    for line in demo.stdout:
+        sys.stdout.write(line)
+        if found := re.search(r"http://127\.0\.0\.1:\d+", line):
+            return found[0]
+    raise SystemExit("the demo ended before it served a page")
+
+
+def take(address: str, river: str) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        watching = browser.new_page()  # samples are taken every second while somebody looks
+        watching.goto(f"{address}/ui/time")
+        wait_for_numbers(river)
+        watching.wait_for_timeout(BEFORE * 1000)
+        subprocess.run([RIVERRUN, "demo", "break", "--river", river], check=False)
+        watching.wait_for_timeout(AFTER * 1000)
+        for name, path in PAGES.items():
+            shoot(browser, address + path, f"{name}.png", viewport=WIDE)
+            if name in DARK:
+                shoot(browser, address + path, f"{name}-dark.png", viewport=WIDE, color_scheme="dark")
+            if name in NARROW:
+                shoot(browser, address + path, f"{name}-380.png", viewport=PHONE)
+        browser.close()
+
+
+def wait_for_numbers(river: str, seconds: float = 180) -> None:
+    """Until the demo's first view has rows."""
+    deadline = time.monotonic() + seconds
+    asked = [RIVERRUN, "view", "query", "select count(*) as n from bestsellers having count(*) > 0", "--river", river]
+    while time.monotonic() < deadline:
+        if '"n"' in subprocess.run([*asked, "--json"], capture_output=True, text=True, check=False).stdout:
+            return
+        time.sleep(2)
 
 
 def shoot(browser: Browser, address: str, name: str, **options: Any) -> None:
@@ -85,7 +99,7 @@ def shoot(browser: Browser, address: str, name: str, **options: Any) -> None:
     context = browser.new_context(reduced_motion="reduce", **options)
     page = context.new_page()
     page.goto(address)
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(2500)
     page.screenshot(path=IMAGES / name, full_page=True)
     context.close()
 
