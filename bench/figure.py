@@ -17,7 +17,7 @@ class Took(NamedTuple):
     """How long a round took. Others may share the processor, so its own time says more about the code."""
 
     seconds: float
-    processor: float
+    processor: float | None = None  # unknown where others compute
 
 
 class Stopwatch:
@@ -92,13 +92,17 @@ def rates(
         unit=unit,
         value=median(mine),
         spread=spread(mine),
-        per_processor=median(amount / took.processor for took in times[0]),
+        per_processor=_median([amount / took.processor for took in times[0] if took.processor]),
         reference=reference,
         reference_value=median(other),
         ratio=median(a / b for a, b in zip(mine, other, strict=True)),
         target=target,
         target_is_ratio=target_is_ratio,
     )
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
 
 
 def spread(values: Sequence[float]) -> float:

@@ -6,6 +6,7 @@ default where it can be, with the settings Riverrun's own session has. Results g
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -169,7 +170,9 @@ class NativeQuery:
     def offsets(self) -> dict[int, dict[int, int]]:
         """Where the epochs that Spark remembers ended, by their numbers."""
         return {
-            progress["batchId"]: {int(p): offset for p, offset in progress["sources"][0]["endOffset"].items()}
+            progress["batchId"]: {
+                int(p): offset for p, offset in json.loads(progress["sources"][0]["endOffset"]).items()
+            }
             for progress in self._query.recentProgress
         }
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from bench.effort import Effort
-from bench.figure import Figure, WrongResult, rates
+from bench.figure import Figure, Took, WrongResult, rates
 from bench.flow import counting, native
 from bench.flow.spark import start
 from bench.flow.traffic import Traffic, fill, make
@@ -177,7 +177,8 @@ def _figure(
     case: str, stage: Stage, times: tuple[list[float], list[float]], reference: str, target: float | None
 ) -> Figure:
     rows = stage.epoch_rows * TURN
-    return rates("state", case, rows, times, reference=reference, target=target, target_is_ratio=target is not None)
+    took = [Took(seconds) for seconds in times[0]], [Took(seconds) for seconds in times[1]]
+    return rates("state", case, rows, took, reference=reference, target=target, target_is_ratio=target is not None)
 
 
 def _shown(keys: int) -> str:
