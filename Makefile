@@ -31,7 +31,7 @@ browser: ## Chromium for the tests of the dashboard, where this user may install
 	    { apt-get update -qq && apt-get install -qq -y chromium; }) >/dev/null 2>&1 || echo "chromium could not be installed"; }
 
 test: $(STAMP) browser ## all tests but the slow ones
-	@$(BIN)/python -m pytest -n 4 --dist loadgroup --durations 12 --durations-min 8
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup --durations 12 --durations-min 8
 
 test-recovery: $(STAMP) ## kill real processes at every step and compare
 	@$(BIN)/python -m pytest -m 'recovery or slow' tests

@@ -37,7 +37,7 @@ PAGES = {
 }
 DARK = ("flow", "time")
 NARROW = ("flow", "time")
-BEFORE, AFTER = 60, 60  # seconds before the processing is killed, and before the pictures are taken
+BEFORE, AFTER = 30, 40  # seconds before the processing is killed, and before the pictures are taken
 WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 380, "height": 800}
 
 
