@@ -27,7 +27,7 @@ demo: $(STAMP) ## a web shop with its dashboard; b kills the processing, Ctrl-C 
 # Without it the tests of the dashboard in a browser are left out, and say so.
 browser: ## Chromium for the tests of the dashboard, where this user may install packages
 	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
-	  { echo "installing chromium (once)"; (apt-get install -qq -y chromium || \
+	  { echo "installing chromium (once)"; export DEBIAN_FRONTEND=noninteractive; (apt-get install -qq -y chromium || \
 	    { apt-get update -qq && apt-get install -qq -y chromium; }) >/dev/null 2>&1 || echo "chromium could not be installed"; }
 
 test: $(STAMP) browser ## all tests but the slow ones
