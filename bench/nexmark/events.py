@@ -45,7 +45,7 @@ BID = TopicSpec(
 SIDE = TopicSpec("side", "key bigint, value string", key="key", fsync="os")
 SIDE_ROWS = 10_000
 
-ROUND, AUCTIONS, BIDS = 50, 3, 46  # events, and what is among them besides one person
+ROUND, AUCTIONS = 50, 3  # events, and auctions among them; one is a person, the others are bids
 FIRST_ID, FIRST_CATEGORY, CATEGORIES = 1000, 10, 5
 ACTIVE_PERSONS, ACTIVE_AUCTIONS, AHEAD = 1000, 100, 10  # chosen from; and ids that do not exist yet
 HOT_EVERY = 100

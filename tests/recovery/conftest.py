@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -178,6 +179,42 @@ class Shop:
     def drain(self) -> None:
         """Run to the end of the input; views, topics and ledger are those of a run that nobody disturbed."""
         self.check(self.complete("--drain"))
+
+    def killed_at_passages(self, step: str, stride: int = 1) -> None:
+        """Killed the first, second, third … time a run comes to a step (or every `stride`th), until one comes through."""
+        self.feed()
+        self.complete()
+        for passage in range(1, 100, stride):
+            self.feed(1 + passage % 2)
+            run = self.start(failpoints=f"{step}:{passage}=kill")
+            if run.ends() == 0:
+                break
+            assert run.process.returncode == -signal.SIGKILL, run.errors
+        assert passage > 1, f"never came to {step}"
+        self.drain()
+
+    def killed_at_random(self, rng: random.Random, times: int, within: float) -> None:
+        """Killed so many times, each time at most so many seconds behind its first word."""
+        self.feed()
+        self.complete()
+        for _ in range(times):
+            self.feed(rng.randrange(1, 5))
+            run = self.start()
+            while not run.lines and run.process.poll() is None:
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0, within))
+            run.kill()
+        self.drain()
+
+    def outlived(self, place: str) -> Flowing:
+        """A planner or worker stops at its step, its driver is killed, and then it goes on: it may do no harm."""
+        run = self.start(failpoints=f"{place}=stop")
+        run.until(run.stopped, place)
+        stopped = run.stopped()
+        run.kill()
+        for process in stopped:
+            process.resume()
+        return run
 
     def check(self, drained: Flowing) -> None:
         check_ledger(json.loads(drained.says("drained").split(maxsplit=1)[1]), self.rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import time
 
 import pytest
 
@@ -47,33 +46,13 @@ def test_killed_at_some_steps(without_spark):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_many_passages(without_spark, step):
-    """The first, fourth, seventh … time it comes there, until a run comes through."""
-    without_spark.feed()
-    without_spark.complete()
-    for passage in range(1, 100, 3):
-        without_spark.feed(1 + passage % 2)
-        run = without_spark.start(failpoints=f"{step}:{passage}=kill")
-        if run.ends() == 0:
-            break
-        assert run.process.returncode == -signal.SIGKILL, run.errors
-    assert passage > 1, f"never came to {step}"
-    without_spark.drain()
+    without_spark.killed_at_passages(step, stride=3)
 
 
 @pytest.mark.recovery
 @pytest.mark.timeout(1800)
 def test_killed_at_random_times(without_spark):
-    rng = random.Random(6)
-    without_spark.feed()
-    without_spark.complete()
-    for _ in range(20):
-        without_spark.feed(rng.randrange(1, 5))
-        run = without_spark.start()
-        while not run.lines and run.process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(rng.uniform(0, 0.4))
-        run.kill()
-    without_spark.drain()
+    without_spark.killed_at_random(random.Random(6), times=20, within=0.4)
 
 
 @pytest.mark.spark
@@ -92,14 +71,8 @@ def test_killed_under_spark(a_market, place):
 @pytest.mark.recovery
 @pytest.mark.timeout(3600)
 def test_workers_that_outlive_their_driver(a_market):
-    """A worker stops at its step, its driver is killed, and then it goes on: it may do no harm."""
     a_market.feed()
     for place in WORKERS:
-        run = a_market.start(failpoints=f"{place}=stop")
-        run.until(run.stopped, place)
-        stopped = run.stopped()
-        run.kill()
-        for process in stopped:
-            process.resume()
+        a_market.outlived(place)
         a_market.feed()
     a_market.drain()

@@ -52,12 +52,7 @@ def test_killed_at_every_step(a_shop, places):
             run.vanishes()  # else it may have the plan made before the next run comes to it
         a_shop.feed()
         if place in ELSEWHERE:
-            run = a_shop.start(failpoints=f"{place}=stop")
-            run.until(run.stopped, place)
-            stopped = run.stopped()
-            run.kill()
-            for process in stopped:
-                process.resume()
+            run = a_shop.outlived(place)
         else:
             run = a_shop.start(failpoints=f"{place}=kill")
             assert run.ends() == -signal.SIGKILL, f"{place}: {run.errors}"

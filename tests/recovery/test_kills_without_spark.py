@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import time
 
 import pytest
 
@@ -52,30 +51,10 @@ def test_killed_at_some_steps(a_shop):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_every_passage(a_shop, step):
-    """The first, second, third … time it comes there, until a run comes through."""
-    a_shop.feed()
-    a_shop.complete()
-    for passage in range(1, 100):
-        a_shop.feed(1 + passage % 2)
-        run = a_shop.start(failpoints=f"{step}:{passage}=kill")
-        if run.ends() == 0:
-            break
-        assert run.process.returncode == -signal.SIGKILL, run.errors
-    assert passage > 1, f"never came to {step}"
-    a_shop.drain()
+    a_shop.killed_at_passages(step)
 
 
 @pytest.mark.recovery
 @pytest.mark.timeout(1800)
 def test_killed_at_random_times(a_shop):
-    rng = random.Random(5)
-    a_shop.feed()
-    a_shop.complete()
-    for _ in range(60):
-        a_shop.feed(rng.randrange(1, 5))
-        run = a_shop.start()
-        while not run.lines and run.process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(rng.uniform(0, 0.3))
-        run.kill()
-    a_shop.drain()
+    a_shop.killed_at_random(random.Random(5), times=60, within=0.3)

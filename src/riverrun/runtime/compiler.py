@@ -73,7 +73,6 @@ class _Compiler:
     def job(self) -> Job:
         flow = self._flow
         readings = [self._reading(node) for node in flow.nodes if isinstance(node, Source)]
-        fingerprints = flow.fingerprint()
         read = self._read()
         stages: dict[int, list[Operator]] = {}
         transforms: list[Transformed] = []
@@ -81,7 +80,7 @@ class _Compiler:
             if isinstance(node, Transform):
                 transforms.append(self._transform(node))
             elif node.stateful and node.id in read:
-                stages.setdefault(depth(node), []).append(self._operator(node, fingerprints[node.id]))
+                stages.setdefault(depth(node), []).append(self._operator(node))
         for end in flow.ends:
             self._end(end)
         return Job(
@@ -90,7 +89,6 @@ class _Compiler:
             readings=tuple(readings),
             stages=tuple(tuple(stages[depth]) for depth in sorted(stages)),
             branches=tuple(self._wiring.branches),
-            ends={end.id: end.name for end in flow.ends},
             transforms=tuple(transforms),
         )
 
@@ -124,10 +122,9 @@ class _Compiler:
             max_skew=node.max_skew,
             number=self._numbers[node.topic],
             clocks=clocks,
-            received=bool(clocks) or "_received" in self._needed[node.id],
         )
 
-    def _operator(self, node: Node, fingerprint: str) -> Operator:
+    def _operator(self, node: Node) -> Operator:
         names = ("in",) if len(node.inputs) <= 1 else ("left", "right")
         if isinstance(node, TableSource):
             schemas = {"in": self._raw(node)}
@@ -150,7 +147,6 @@ class _Compiler:
             late_topic=late.topic if late else None,
             late=late_schema(schemas["in"], node.inputs[0].schema) if late else None,
             output=output,
-            fingerprint=fingerprint,
         )
 
     def _transform(self, node: Transform) -> Transformed:

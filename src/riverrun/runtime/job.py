@@ -71,7 +71,6 @@ class Operator:
     late_topic: str | None
     late: pa.Schema | None  # columns of the late topic
     output: pa.Schema  # value columns
-    fingerprint: str
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,6 @@ class Reading:
     max_skew: int | None
     number: int  # high bits of `_partition`, so that rows of several topics have one order
     clocks: tuple[tuple[str, str, str], ...]  # (clock node, occurred, sent): its watermark follows corrected times
-    received: bool  # whether somebody needs `_received`
 
     @property
     def origin(self) -> str:
@@ -120,7 +118,6 @@ class Job:
     readings: tuple[Reading, ...]
     stages: tuple[tuple[Operator, ...], ...]
     branches: tuple[Branch, ...]
-    ends: Mapping[str, str]  # end id → origin-independent name, for errors
     transforms: tuple[Transformed, ...] = ()
 
     @property

@@ -11,7 +11,7 @@ from riverrun.serve.pages.figures import UNKNOWN, clock, number, parse, short, s
 from riverrun.serve.pages.health import STOPPED, WAITING, badge
 from riverrun.serve.pages.history import FlowHistory, History, Mark
 from riverrun.serve.pages.markup import Content, Html, join, tag
-from riverrun.serve.pages.shell import Asked, Drawn, chosen, empty, figure, figures, summary, table
+from riverrun.serve.pages.shell import Asked, Drawn, chosen, empty, figure, figures, summary, swatch, table
 
 TIMES = ("plan", "read", "compute", "commit")
 _ABOUT = {
@@ -110,7 +110,7 @@ def _bars(epochs: list[dict[str, Any]], marks: list[Mark]) -> Html:
     )
     legend = tag(
         "ul",
-        *(tag("li", _key(name), f" {name}: {_ABOUT[name]}") for name in TIMES),
+        *(tag("li", swatch(name), f" {name}: {_ABOUT[name]}") for name in TIMES),
         tag("li", tag("b", "▼"), " restart, fence, or change of state"),
         class_="legend",
     )
@@ -171,15 +171,3 @@ def _list(epochs: list[dict[str, Any]]) -> Html:
         )
     names = ["Epoch", "Committed", "Rows", "Took", *TIMES]
     return join(tag("h2", "The last epochs"), table("Newest first", heads(names, ["Rows", "Took", *TIMES]), rows))
-
-
-def _key(name: str) -> Html:
-    return tag(
-        "svg",
-        tag("rect", width=16, height=16, class_=f"part {name}"),
-        viewBox="0 0 16 16",
-        width=16,
-        height=16,
-        class_="swatch",
-        aria_hidden="true",
-    )

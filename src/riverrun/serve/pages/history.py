@@ -42,8 +42,6 @@ class Sample:
     at: int
     watermarks: dict[str, int | None]
     read: dict[tuple[str, str], int]
-    lag_rows: int
-    lag_seconds: float
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class FlowHistory:
             return
         watermarks = {one["source"]: _micros(one["watermark"]) for one in status["sources"]}
         read = {(entry["node"], entry["input"]): entry["read"] for entry in status["ledger"]}
-        self.samples.append(Sample(at, watermarks, read, status["lag"]["rows"], status["lag"]["seconds"]))
+        self.samples.append(Sample(at, watermarks, read))
         if status["epoch"] and status["epoch"] not in self.epochs:
             self.epochs[status["epoch"]] = {
                 "epoch": status["epoch"],

@@ -10,7 +10,7 @@ from riverrun.serve.pages.health import OK, STOPPED, badge
 from riverrun.serve.pages.history import History, declared_sources
 from riverrun.serve.pages.markup import Content, Html, join, tag
 from riverrun.serve.pages.picture import picture
-from riverrun.serve.pages.shell import Asked, Drawn, address, chosen, empty, figure, figures, summary, table
+from riverrun.serve.pages.shell import Asked, Drawn, address, chosen, empty, figure, figures, summary, swatch, table
 
 PARTS = ("accepted", "late_dropped", "late_aside", "duplicates", "quarantined")
 _SAID = {
@@ -48,7 +48,7 @@ def draw(history: History, asked: Asked) -> Drawn:
     )
     regions["legend"] = tag(
         "ul",
-        *(tag("li", _key(part), f" {_SAID[part]}") for part in PARTS),
+        *(tag("li", swatch(part), f" {_SAID[part]}") for part in PARTS),
         class_="legend",
         aria_label="What colours mean",
     )
@@ -139,16 +139,4 @@ def _bar(entry: dict[str, Any]) -> Html:
         role="img",
         aria_label=said,
         class_="bar",
-    )
-
-
-def _key(part: str) -> Html:
-    return tag(
-        "svg",
-        tag("rect", width=16, height=16, class_=f"part {part}"),
-        viewBox="0 0 16 16",
-        width=16,
-        height=16,
-        class_="swatch",
-        aria_hidden="true",
     )

@@ -195,3 +195,9 @@ def figure(label: str, value: Content, note: Content = None, kind: str = "") -> 
 def figures(*each: Html) -> Html:
     """Several large numbers beside each other."""
     return tag("dl", *each, class_="figures")
+
+
+def swatch(part: str) -> Html:
+    """The colour of a part of a bar, for the words beside it."""
+    square = tag("rect", width=16, height=16, class_=f"part {part}")
+    return tag("svg", square, viewBox="0 0 16 16", width=16, height=16, class_="swatch", aria_hidden="true")
