@@ -160,7 +160,8 @@ def test_sigterm_finishes_the_epoch_and_a_newer_run_shuts_out(start: Any, tmp_pa
     assert (tmp_path / "err-0").read_text() == ""
     # the next one goes on, until another one takes over
     again = start()
-    until(lambda: totals(tmp_path) == 200, again)
+    append(tmp_path, 200, 300)
+    until(lambda: totals(tmp_path) == 300, again)
     with River(tmp_path / "river") as river:
         river.store.take_fence("shop", run="another one")
     assert again.wait(PATIENCE) == 2

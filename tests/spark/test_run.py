@@ -63,6 +63,7 @@ def test_views_and_topics_follow_the_log(river):
         rows = river.view("totals").rows(at_least=position)
         assert sum(row["n"] for row in rows) == 400
         assert len(river.view("large").rows()) == 40
+        run.process(timeout="60 seconds")  # the run knows of its commit a little later than readers of the view
         status = run.status()
         assert status["lag"]["topics"] == {"orders": 0}
     # stopped, and resumed where it stopped
