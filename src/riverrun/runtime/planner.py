@@ -147,6 +147,12 @@ class Planner:
         read_all = all(positions[name][p] >= end for name, parts in log_ends.items() for p, end in parts.items())
         return self._advanced(plan, known, positions, max(received, now) if read_all else received, taken)
 
+    def empty(self, first: Plan) -> Plan:
+        """A first epoch in which nothing happens, for who has to begin with one before there is anything to read."""
+        return replace(
+            self._advanced(first, self._recall(first), first.positions, first.received, {}), begin=first.positions
+        )
+
     def deadline(self, plan: Plan) -> int | None:
         """When an epoch is due without new rows, in wall-clock microseconds."""
         due = [value.deadline for value in self._recall(plan).values() if value.deadline is not None]

@@ -117,6 +117,8 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
         deadline = time.monotonic() + _PATIENCE
         while True:
             following = planner.next(plan, **self._bounds())
+            if following is None and plan.epoch == 0:
+                following = planner.empty(plan)  # Spark's first batch is one, whatever is answered here
             if following is not None:
                 return following.to_json()
             left = deadline - time.monotonic()
@@ -204,8 +206,9 @@ def _balanced(ranges: list[Range], slices: int) -> list[list[Range]]:
 
 
 def _topics(deployment: Deployment, names: set[str] | None = None) -> dict[str, Topic]:
-    """Topics opened once per process: workers are used again by later epochs."""
-    key = (os.getpid(), deployment.river)
+    """Topics opened once per process: workers are used again by later epochs, and by rivers made anew in one's place."""
+    made = os.stat(f"{deployment.river}/river.json")
+    key = (os.getpid(), deployment.river, made.st_ino, made.st_mtime_ns)
     if key not in _rivers:
         _rivers.clear()
         _rivers[key] = River(deployment.river)
@@ -213,7 +216,7 @@ def _topics(deployment: Deployment, names: set[str] | None = None) -> dict[str, 
     return {name: _rivers[key].topic(name) for name in sorted(wanted if names is None else names)}
 
 
-_rivers: dict[tuple[int, str], River] = {}
+_rivers: dict[tuple[int, str, int, int], River] = {}
 
 
 def _wait(topics: Mapping[str, Topic], plan: Plan, timeout: float) -> None:
