@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 
-from riverrun.errors import Invalid
 from riverrun.flow import windows
 from riverrun.flow.aggregates import Measure
 from riverrun.flow.nodes import (
@@ -89,7 +88,7 @@ def kernel_of(node: Node, schemas: Mapping[str, Schema]) -> kernel.Kernel:
             return _top(node, schema)
         case Changes():
             return ChangesKernel(node.inputs[0].key, schema, tuple(node.inputs[0].schema))
-    raise Invalid(f"{node.place}: {node.kind} cannot be run yet")
+    raise AssertionError(f"{node.place}: there is no kernel for {node.kind}")
 
 
 def _joined(node: Join, schemas: Mapping[str, Schema]) -> kernel.Kernel:
@@ -120,7 +119,7 @@ def _joined(node: Join, schemas: Mapping[str, Schema]) -> kernel.Kernel:
             hidden += [Output(name, "right", column) for column, name in node.apart.items()]
             whole = replace(sides, outputs=(*sides.outputs, *hidden))
             return JoinTablesKernel(whole, node.how, node.left.key, node.right.key)
-    raise Invalid(f"{node.place}: {node.kind} cannot be run yet")
+    raise AssertionError(f"{node.place}: there is no kernel for {node.kind}")
 
 
 def _top(node: Top, schema: Schema) -> kernel.Kernel:
