@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from riverrun.errors import Invalid, Unavailable
+from riverrun.errors import Conflict, Invalid, Unavailable
 from riverrun.flow import Flow
 from riverrun.river import River
-from riverrun.runtime.opening import open_inputs
+from riverrun.runtime.opening import check_written, open_inputs
 
 
 def test_a_flow_without_results_or_with_a_store_of_another_kind(tmp_path: Path) -> None:
@@ -24,3 +24,15 @@ def test_a_flow_without_results_or_with_a_store_of_another_kind(tmp_path: Path) 
         ):
             open_inputs(river, flow)
         assert river.topics() == []
+
+
+def test_a_topic_that_has_more_epochs_than_anybody_knows(tmp_path: Path) -> None:
+    with River(tmp_path / "river") as river:
+        copies = river.topic("copies", "user string")
+        check_written("shop", river.store.last("shop"), 0, [copies])
+        copies.append([{"user": "ada"}], producer="shop", sequence=2, fence=1)
+        check_written("shop", river.store.last("shop"), 2, [copies])
+        with pytest.raises(
+            Conflict, match="topic copies was written by flow shop before its views were removed: it has epoch 2"
+        ):
+            check_written("shop", river.store.last("shop"), 1, [copies])

@@ -13,8 +13,9 @@ from riverrun.log.topic import Start, Topic
 from riverrun.river import River
 from riverrun.runtime.admission import check_declared
 from riverrun.runtime.job import Job
+from riverrun.runtime.manifest import Manifest
 from riverrun.runtime.outputs import output_specs
-from riverrun.views import Store
+from riverrun.views import Last, Store
 
 
 def open_inputs(river: River, flow: Flow) -> dict[str, Topic]:
@@ -60,11 +61,24 @@ def shut_out(flow: str, store: Store, topics: Iterable[Topic]) -> int:
             topic.raise_fence(flow, fence)
         except Fenced as error:
             store.check_fence(flow, fence)  # names the run that was started just now, if it was one
-            raise Conflict(
-                f"topic {topic.name} was written by flow {flow} before its views were removed: {error.message}",
-                hint="Drop the topic as well, restore the views, or run the flow under another name",
-            ) from None
+            raise _written_before(topic, flow, error.message) from None
     return fence
+
+
+def check_written(flow: str, last: Last, planned: int, topics: Iterable[Topic]) -> None:
+    """Refuse to write epochs that a topic has already, of views and a checkpoint that are gone: it would not take them."""
+    newest = planned + (Manifest.decode(last.manifest).base if last.manifest else 0)
+    for topic in topics:
+        written = topic.last_sequence(flow) or 0
+        if written > newest:
+            raise _written_before(topic, flow, f"it has epoch {written}, the newest that is known is {newest}")
+
+
+def _written_before(topic: Topic, flow: str, why: str) -> Conflict:
+    return Conflict(
+        f"topic {topic.name} was written by flow {flow} before its views were removed: {why}",
+        hint="Drop the topic as well, restore the views, or run the flow under another name",
+    )
 
 
 def _said(declared: InputTopic) -> dict[str, Any]:
