@@ -115,8 +115,12 @@ def test_commands_and_settings_in_the_pages_exist() -> None:
 def test_links_and_files_exist() -> None:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        for target, anchor in re.findall(r"\]\(([^)#:]+)(?:#([^)]+))?\)", text):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            if anchor:
+                titles = re.findall(r"^#+ (.+)$", (page.parent / target).read_text(encoding="utf-8"), re.MULTILINE)
+                named = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+                assert anchor in named, f"{page.name} links to {target}#{anchor}"
     architecture = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     for path in re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", architecture):
         found = ROOT / path if path.startswith("tests/") else ROOT / "src" / "riverrun" / path
