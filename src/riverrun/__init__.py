@@ -16,7 +16,8 @@ Read the code in this order:
 6. `flow` — what to compute, as data. `kernels`, `state` — stateful operators and what they remember, without Spark.
 7. `runtime` — a flow made ready: branches, stages, the plan of an epoch, its commit. `spark` — driving it with Spark.
 8. `views` — results in SQLite and PostgreSQL.
-9. `intake` — what comes as text. `serve` — HTTP: events in, views and streams of changes out.
+9. `intake` — what comes as text. `serve` — HTTP: events in, views and streams of changes out, and the dashboard. `alerts`
+   — messages about rows and about runs. `testing` — flows on lists of rows, without Spark.
 10. `cli`, `doctor` — for people; `cli.shop` is what `riverrun demo` plays, `cli.tour` what `demo --log` does.
 
 ARCHITECTURE.md follows one event through these files. Nothing is done at import: names are loaded when they are used.

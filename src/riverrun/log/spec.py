@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from riverrun import ddl
-from riverrun.durations import Duration, micros
+from riverrun.durations import Duration, micros, show
 from riverrun.errors import Conflict, Invalid, did_you_mean
 from riverrun.settings import byte_count
 
@@ -167,9 +167,13 @@ class TopicSpec:
             if field.name in ("name", "schema") or isinstance(mine, Unset) or mine == theirs:
                 continue
             raise Conflict(
-                f"topic {self.name} exists with {field.name}={theirs!r}, not {mine!r}",
+                f"topic {self.name} exists with {field.name}={_shown(theirs)}, not {_shown(mine)}",
                 hint="Leave it out to open the topic as it is, or use another name",
             )
+
+
+def _shown(value: object) -> str:
+    return repr(show(micros(value)) if isinstance(value, timedelta) else value)
 
 
 def added_columns(name: str, stored: str, declared: str) -> bool:

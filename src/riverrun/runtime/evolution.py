@@ -12,7 +12,7 @@ from riverrun.flow import Flow
 from riverrun.flow.nodes import Node, Source
 from riverrun.log.topic import Topic
 from riverrun.river import River
-from riverrun.runtime.admission import admitted, check_declared
+from riverrun.runtime.admission import admitted, check_declared, refuse_unusable
 from riverrun.runtime.manifest import Manifest, computation
 from riverrun.views import Last
 
@@ -49,8 +49,9 @@ def plan_flow(flow: Flow, river: River | None) -> FlowPlan:
     last = Last(0, 0, {})  # type: ignore[arg-type]
     run: What = "starts"
     reason = None
-    if river is not None:
-        try:
+    try:
+        refuse_unusable(flow)
+        if river is not None:
             for name, topic in inputs.items():
                 check_declared(flow.topics()[name], topic.spec)
             if "://" in river.views_address or os.path.exists(river.views_address):
@@ -59,8 +60,8 @@ def plan_flow(flow: Flow, river: River | None) -> FlowPlan:
                 run = "rebuilds" if admission.anew else "resumes" if last.epoch else "starts"
                 if admission.anew:
                     reason = f"flow {flow.name} {admission.anew}: its views are computed from the log again"
-        except RiverrunError as error:
-            run, reason = "refused", str(error)
+    except RiverrunError as error:
+        run, reason = "refused", str(error)
     return FlowPlan(flow.name, last.epoch, run, reason, list(_nodes(flow, last, inputs, run)))
 
 

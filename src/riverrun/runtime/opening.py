@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from riverrun.errors import Conflict, Fenced, Invalid, Unavailable
+from riverrun.errors import Conflict, Fenced
 from riverrun.flow import Flow
 from riverrun.flow.graph import InputTopic
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Start, Topic
 from riverrun.river import River
-from riverrun.runtime.admission import check_declared
+from riverrun.runtime.admission import check_declared, refuse_unusable
 from riverrun.runtime.job import Job
 from riverrun.runtime.manifest import Manifest
 from riverrun.runtime.outputs import output_specs
@@ -20,7 +20,7 @@ from riverrun.views import Last, Store
 
 def open_inputs(river: River, flow: Flow) -> dict[str, Topic]:
     """The topics the flow reads, made where they are missing; what it says of one that is there must be so."""
-    _refuse_unusable(flow)
+    refuse_unusable(flow)
     opened = {}
     there = set(river.topics())
     for name, declared in flow.topics().items():
@@ -28,17 +28,6 @@ def open_inputs(river: River, flow: Flow) -> dict[str, Topic]:
         opened[name] = topic = river.topic(spec)
         check_declared(declared, topic.spec)
     return opened
-
-
-def _refuse_unusable(flow: Flow) -> None:
-    if not flow.ends:
-        raise Invalid(f"flow {flow.name} has no results", hint="Add a flow.view(…), a flow.topic(…) or a flow.alert(…)")
-    for view in flow.views.values():
-        if view.to is not None:
-            raise Unavailable(
-                f"{view.place}: view {view.name!r}: to={view.to!r} cannot be used yet",
-                hint="Leave `to` out: the view is then kept in the river's store",
-            )
 
 
 def beginning(inputs: Mapping[str, Topic], start: Start) -> dict[str, dict[int, int]] | None:
