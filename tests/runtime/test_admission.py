@@ -63,14 +63,6 @@ def test_a_position_beyond_the_end(river, tmp_path):
         asked(river, write(tmp_path / "home", 2, 2))
 
 
-def test_other_topics_than_before(river, tmp_path):
-    rows(river, 20)
-    river.topic("u", "n bigint")
-    commit(river, 2)
-    with pytest.raises(Conflict, match="flow shop reads t, u now; its views were computed from t"):
-        asked(river, write(tmp_path / "home", 2, 2), "t", "u")
-
-
 def test_a_drained_flow_is_only_refused_when_there_is_more(river, tmp_path):
     rows(river, 20)
     commit(river, 2, final=True)

@@ -8,8 +8,12 @@ import pytest
 
 from riverrun.errors import Conflict, Invalid, Unavailable
 from riverrun.flow import Flow
+from riverrun.flow.aggregates import count
 from riverrun.river import River
+from riverrun.runtime.admission import changes
+from riverrun.runtime.manifest import Manifest, computation
 from riverrun.runtime.opening import check_written, open_inputs
+from riverrun.views import Last
 
 
 def test_a_flow_without_results_or_with_a_store_of_another_kind(tmp_path: Path) -> None:
@@ -36,3 +40,14 @@ def test_a_topic_that_has_more_epochs_than_anybody_knows(tmp_path: Path) -> None
             Conflict, match="topic copies was written by flow shop before its views were removed: it has epoch 2"
         ):
             check_written("shop", river.store.last("shop"), 1, [copies])
+
+
+def test_a_topic_that_leads_to_no_result_is_made_and_not_read(tmp_path: Path) -> None:
+    with River(tmp_path / "river") as river:
+        flow = Flow("shop")
+        flow.view("newest", flow.stream("orders", "user string"), key="user")
+        flow.stream("visits", "user string").group("user").agg(n=count())
+        assert list(open_inputs(river, flow)) == ["orders"]
+        assert river.topics() == ["orders", "visits"]
+        last = Last(1, 1, {"orders": {0: 3}}, Manifest(1, 1, {}, computation(flow)).encode())
+        assert changes(flow, last) == []

@@ -110,7 +110,7 @@ def test_epochs_go_on_from_the_rebuild_and_sequences_from_the_flow(made: Shop) -
     made.switch(again)
     assert made.manifest().base == 6
     assert made.homes == {f"shop~{again.token}"}
-    assert changes(made.flow, made.store.last("shop"), made.inputs) == []
+    assert changes(made.flow, made.store.last("shop")) == []
 
 
 def write_plan(home: str, epoch: int, positions: Mapping[str, Mapping[int, int]]) -> None:

@@ -124,8 +124,13 @@ class Flow:
         return [node for node in self.declared if node.id in used]
 
     def topics(self) -> dict[str, InputTopic]:
-        """The topics the flow reads, and what it says about each."""
+        """The topics the flow declares, and what it says about each."""
         return dict(self.graph.reads)
+
+    @property
+    def inputs(self) -> list[str]:
+        """The topics that its ends are computed from, in order."""
+        return sorted({node.topic for node in self.nodes if isinstance(node, Source)})
 
     def depth(self, node: Node | Relation) -> int:
         """How many stateful nodes the longest way to this one has, itself included."""

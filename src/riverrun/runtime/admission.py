@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from riverrun import ddl
@@ -53,7 +53,7 @@ def admitted(
     """What a run of the flow, under this name, begins with. `rebuild` asks for computing everything again."""
     last = store.last(name)
     home = home_of(checkpoints, name, last)
-    found = changes(flow, last, flow.topics())
+    found = changes(flow, last)
     if found or (rebuild and last.epoch):
         why = f"has changed since its last epoch ({', '.join(found)})" if found else "is rebuilt"
         _refuse_forgotten(name, inputs, start, f"{why}, and " if found else "")
@@ -63,7 +63,7 @@ def admitted(
 
 def resumable(flow: str, store: Store, checkpoint: Checkpoint, inputs: Mapping[str, Topic]) -> Manifest | None:
     """What the flow's last epoch left, None before the first. Refused: a checkpoint that does not fit the views, a flow
-    that was drained, other topics than before, and a position that its topic does not hold (any more)."""
+    that was drained, and a position that its topic does not hold (any more)."""
     while True:
         last = store.last(flow)
         try:
@@ -75,12 +75,6 @@ def resumable(flow: str, store: Store, checkpoint: Checkpoint, inputs: Mapping[s
     refuse_drained(flow, last, inputs)
     if last.epoch == 0 or last.manifest is None:
         return None
-    if set(last.positions) != set(inputs):
-        raise Conflict(
-            f"flow {flow} reads {', '.join(sorted(inputs))} now;"
-            f" its views were computed from {', '.join(sorted(last.positions))}",
-            hint=ANEW,
-        )
     for name, topic in inputs.items():
         topic.check_range(last.positions[name], topic.earliest[name], topic.latest[name])
     return Manifest.decode(last.manifest)
@@ -98,14 +92,14 @@ def refuse_drained(flow: str, last: Last, inputs: Mapping[str, Topic]) -> None:
         )
 
 
-def changes(flow: Flow, last: Last, topics: Iterable[str]) -> list[str]:
+def changes(flow: Flow, last: Last) -> list[str]:
     """What makes a flow another one than that of its last epoch: nodes and views that are changed or new, and topics it
     did not read before or does not read any more. State and views have to be computed from the log again then."""
     if last.epoch == 0 or last.manifest is None:
         return []
     before = Manifest.decode(last.manifest).fingerprints
     found = [name for name, fingerprint in computation(flow).items() if before.get(name) != fingerprint]
-    return sorted(found) + [f"topic {name}" for name in sorted(set(last.positions) ^ set(topics))]
+    return sorted(found) + [f"topic {name}" for name in sorted(set(last.positions) ^ set(flow.inputs))]
 
 
 def _refuse_forgotten(

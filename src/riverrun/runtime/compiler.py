@@ -68,7 +68,7 @@ class _Compiler:
         self._analyst = analyst
         self._needed = flow.needed()
         self._wiring = Wiring(flow.name, analyst)
-        self._numbers = _numbers(sorted(flow.topics()))
+        self._numbers = _numbers(flow.inputs)
 
     def job(self) -> Job:
         flow = self._flow

@@ -66,11 +66,11 @@ def plan_flow(flow: Flow, river: River | None) -> FlowPlan:
 
 
 def _inputs(flow: Flow, river: River | None) -> dict[str, Topic]:
-    """The topics that are there."""
+    """The topics that it reads, as far as they are there."""
     if river is None:
         return {}
     there = set(river.topics())
-    return {name: river.topic(name) for name in flow.topics() if name in there}
+    return {name: river.topic(name) for name in flow.inputs if name in there}
 
 
 def _nodes(flow: Flow, last: Last, inputs: dict[str, Topic], run: What) -> Iterator[NodePlan]:

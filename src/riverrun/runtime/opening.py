@@ -19,7 +19,8 @@ from riverrun.views import Last, Store
 
 
 def open_inputs(river: River, flow: Flow) -> dict[str, Topic]:
-    """The topics the flow reads, made where they are missing; what it says of one that is there must be so."""
+    """The topics the flow reads. All that it declares are made where they are missing; what it says of one that is there
+    must be so."""
     refuse_unusable(flow)
     opened = {}
     there = set(river.topics())
@@ -27,7 +28,7 @@ def open_inputs(river: River, flow: Flow) -> dict[str, Topic]:
         spec = TopicSpec(name, declared.schema, **_said(declared)) if name not in there else TopicSpec(name)
         opened[name] = topic = river.topic(spec)
         check_declared(declared, topic.spec)
-    return opened
+    return {name: opened[name] for name in flow.inputs}
 
 
 def beginning(inputs: Mapping[str, Topic], start: Start) -> dict[str, dict[int, int]] | None:
