@@ -55,6 +55,22 @@ def test_groups_of_unions(rows: list[Any], others: list[Any], seed: int) -> None
     assert_same_as_batch(flow, inputs, {"items": items, "all": all_}, seed=seed, times=2, partitions=2)
 
 
+@given(ORDERS, ORDERS, SEEDS)
+@examples(6)
+def test_ways_through_several_unions_are_told_apart(rows: list[Any], others: list[Any], seed: int) -> None:
+    flow = Flow("shop")
+    one, two = orders(flow), orders(flow, "more")
+    both = one.union(two).dedupe(["user", "n", "amount", "at"], within="1 day")
+    again = both.union(two).union(both.where("n > 0")).select("user", "n")
+    flow.view("again", again)
+    flow.view("first", again.top(10_000, "n"))
+    flow.view("rows", again.group().agg(rows=count()))
+    once = 'select distinct on (user, n, amount, "at") user, n from (from orders union all from more)'
+    all_ = f"{once} union all select user, n from more union all select * from ({once}) where n > 0"
+    expected = {"again": all_, "first": all_, "rows": f"select count(*) as rows from ({all_}) having count(*) > 0"}
+    assert_same_as_batch(flow, {"orders": rows, "more": others}, expected, seed=seed, times=2, partitions=2)
+
+
 def test_a_row_knows_where_it_stands_in_the_log() -> None:
     flow = Flow("shop")
     flow.view("places", orders(flow).select("user", "_partition as p", "_offset as o", "_key as k", "_time as t"))

@@ -15,7 +15,7 @@ from pyarrow import ipc
 
 from riverrun.errors import Invalid
 from riverrun.flow.nodes import BRANCH, ROW_ID
-from riverrun.runtime.branch import HIDDEN, OFFSET, PARTITION, PARTITIONS, PATHS, TOPICS
+from riverrun.runtime.branch import HIDDEN, OFFSET, PARTITION, PATHS, WAY
 from riverrun.runtime.job import CARRIED, HIDDEN_KEYS, Branch, base_name
 from riverrun.state.hashing import hash_columns
 
@@ -91,7 +91,7 @@ def rows_of(branch: Branch, blobs: Sequence[memoryview | bytes]) -> pa.Table:
     rows = unpack(blobs, branch.schema)
     if branch.path and rows.num_rows:
         at = rows.schema.get_field_index(PARTITION)
-        moved = pc.add(rows.column(PARTITION).cast(pa.int64()), branch.path * PARTITIONS * TOPICS)
+        moved = pc.add(rows.column(PARTITION).cast(pa.int64()), branch.path * WAY)
         rows = rows.set_column(at, rows.schema.field(at), pc.bit_wise_and(moved, (1 << 31) - 1).cast(pa.int32()))
     for name in branch.added:
         rows = _with_hidden(rows, name, branch)

@@ -26,6 +26,7 @@ ORDER = (RECEIVED, PARTITION, OFFSET)
 PARTITIONS = 1 << 10  # a topic has at most so many
 TOPICS = 1 << 16
 PATHS = 1 << 5
+WAY = PARTITIONS * TOPICS  # what a way adds to the number of a row's partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ from riverrun.runtime.wiring import DELETED, Analyst, Wanted, Wiring
 
 # Streams hand on when a row came in: other rows are compared with it in the order of the log.
 _STREAMS = (Clock, Dedupe, JoinStreams, Lookup, AsOf, Changes)
+_PASSING = (Clock, Dedupe, Lookup, AsOf, Top)
 
 
 def compile_flow(flow: Flow, shards: int, analyst: Analyst | None = None) -> Job:
@@ -137,6 +138,8 @@ class _Compiler:
             unseen |= set(node.inputs[0].schema) - {name for name, _ in self._aggregated(node)}
         seen = {name: {f.name: _polars(f.type) for f in s if f.name not in unseen} for name, s in schemas.items()}
         made = kernel_of(node, seen)
+        if isinstance(node, _PASSING):
+            self._wiring.passing.add(node.id)
         output = self._output(node, schemas, made)
         self._wiring.outputs[node.id] = output
         return Operator(

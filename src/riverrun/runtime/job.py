@@ -43,7 +43,7 @@ class Branch:
     condition: str | None
     route: tuple[str, ...]
     schema: pa.Schema  # value columns and the carried ones
-    path: int = 0  # which of several ways to the same input, so that a row that comes twice has two ids
+    path: int = 0  # the first of its ways to the input, of several, so that a row that comes twice has two ids
     added: tuple[str, ...] = ()  # hidden parts of the key that rows are given when they arrive
     in_spark: bool = False  # comes from a transform or goes to one
     placed: bool = False  # what tells the origin's rows apart is where they stand in the log

@@ -40,6 +40,7 @@ class Wiring:
         self.branches: list[Branch] = []
         self.outputs: dict[str, pa.Schema] = {}
         self.transforms: set[str] = set()
+        self.passing: set[str] = set()  # stateful nodes that hand rows on under the ids they came with
 
     def compose(
         self,
@@ -94,9 +95,11 @@ class Wiring:
         placed: bool = False,
         united: bool = False,
     ) -> Branch:
-        path = sum(branch.target == target and branch.input == input for branch in self.branches)
-        if path >= PATHS:
-            raise Invalid(f"{self._flow}: {target} has more than {PATHS} inputs", hint="Split the union in two flows")
+        path = self._ways(target, input)
+        if path + self._told_apart(origin) > PATHS:
+            raise Invalid(
+                f"{self._flow}: rows come to {target} in more than {PATHS} ways", hint="Split the union in two flows"
+            )
         # The way a row came is told where branches come together, also if another union further up told one already.
         added = tuple(name for name in hidden if name not in schema.names or (name == BRANCH and united))
         in_spark = origin in self.transforms or target in self.transforms
@@ -104,3 +107,15 @@ class Wiring:
         branch = Branch(number, origin, target, input, items, condition, route, schema, path, added, in_spark, placed)
         self.branches.append(branch)
         return branch
+
+    def _ways(self, target: str, input: str) -> int:
+        """In how many ways rows come to an input so far; they are numbered, and a row's id has the number."""
+        into = [b for b in self.branches if b.target == target and b.input == input]
+        return sum(self._told_apart(branch.origin) for branch in into)
+
+    def _told_apart(self, origin: str) -> int:
+        """How many ways the ids of an origin's rows tell apart already."""
+        if origin not in self.passing and origin not in self.transforms:
+            return 1
+        first = next(branch.input for branch in self.branches if branch.target == origin)
+        return self._ways(origin, first)

@@ -65,7 +65,7 @@ def _transformed(job: Job, made: Transformed, flow: Flow, frames: Mapping[str, D
         received = RECEIVED in branch.schema.names
         items = [f"{_value(i, branch.schema)} AS {ddl.quoted(i.name)}" for i in branch.items if i.name != RECEIVED]
         rows = frames[branch.origin].where(_condition(branch))
-        parts.append(rows.selectExpr(*items, transform.carried(struct, received)))
+        parts.append(rows.selectExpr(*items, transform.carried(struct, received, branch.path)))
     rows = transform.apply(node, reduce(DataFrame.unionAll, parts))
     nothing = [f"CAST(NULL AS {kind}) AS {name}" for name, kind in (part.split() for part in PACKED_DDL.split(", "))]
     return transform.as_struct(rows, struct_name(made.id), made.output, nothing)
@@ -108,7 +108,10 @@ Batches = Iterable[pa.RecordBatch]
 
 
 def _pack(job: Job, branches: Sequence[Branch]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    made = {made.id for made in job.transforms}
+
     def pack(batches: Batches) -> Iterator[pa.RecordBatch]:
+        siblings = {branch.index: transform.Siblings() for branch in branches if branch.origin in made}
         for batch in batches:
             passing = batch.filter(batch.column("branch").is_valid()).select(PACKED.names)
             if passing.num_rows:
@@ -117,7 +120,8 @@ def _pack(job: Job, branches: Sequence[Branch]) -> Callable[[Batches], Iterator[
             for branch in branches:
                 structs = batch.column(f"b{branch.index}").drop_null()
                 if len(structs):
-                    packer.rows(branch, _flat(structs, branch.schema))
+                    rows = _flat(structs, branch.schema)
+                    packer.rows(branch, siblings[branch.index].told_apart(rows) if branch.index in siblings else rows)
             yield packer.batch()
 
     return pack

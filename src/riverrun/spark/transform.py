@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -12,19 +13,24 @@ from pyspark.sql import DataFrame
 from riverrun import ddl
 from riverrun.errors import Invalid
 from riverrun.flow.nodes import Transform
-from riverrun.runtime.branch import OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
+from riverrun.runtime.branch import OFFSET, PARTITION, RECEIVED, TIME, WAY, WEIGHT
 
 ROW = "_row"
 """The column with everything that a row carries: its time, its weight, where it stands in the log."""
 
 _CARRIED = (TIME, WEIGHT, PARTITION, OFFSET)
+_SIBLINGS = np.uint64(20)  # bits: a transform makes fewer than a million rows of one
 
 
-def carried(struct: str, received: bool) -> str:
-    """The `ROW` of an origin's rows."""
+def carried(struct: str, received: bool, path: int) -> str:
+    """The `ROW` of an origin's rows, which come this way."""
     names = [*_CARRIED, *([RECEIVED] if received else [])]
-    fields = [f"'{name}', {struct}.`{name}`" for name in names]
+    fields = [f"'{name}', {_moved(struct, path) if name == PARTITION else f'{struct}.`{name}`'}" for name in names]
     return f"named_struct({', '.join(fields)}) AS {ROW}"
+
+
+def _moved(struct: str, path: int) -> str:
+    return f"CAST((CAST({struct}.`{PARTITION}` AS BIGINT) + {path * WAY}) & {2**31 - 1} AS INT)"
 
 
 def apply(node: Transform, rows: DataFrame) -> DataFrame:
@@ -54,6 +60,29 @@ def as_struct(rows: DataFrame, name: str, columns: pa.Schema, packed: Sequence[s
         fields.append(f"'{field.name}', CAST({source} AS {ddl.from_arrow(field.type)})")
     fields += [f"'{name}', {ROW}.`{name}`" for name in _CARRIED]
     return rows.selectExpr(*packed, f"named_struct({', '.join(fields)}) AS {name}")
+
+
+class Siblings:
+    """Tells rows apart that a transform made of one row: they come next to each other, each with the place of that row
+    in the log, and get places of their own. Of a row that is taken back they get the same ones again."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, int, int] | None = None
+        self._number = 0
+
+    def told_apart(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The next rows of a task."""
+        parts = [rows.column(name).to_numpy(zero_copy_only=False) for name in (PARTITION, OFFSET, WEIGHT)]
+        first = np.ones(rows.num_rows, bool)
+        first[1:] = np.logical_or.reduce([part[1:] != part[:-1] for part in parts])
+        begun = self._number + 1 if self._last == tuple(int(part[0]) for part in parts) else 0
+        places = np.arange(rows.num_rows)
+        numbers = places - np.maximum.accumulate(np.where(first, places, 0))
+        numbers[np.cumsum(first) == 1] += begun
+        self._last, self._number = tuple(int(part[-1]) for part in parts), int(numbers[-1])  # type: ignore[assignment]
+        offsets = (parts[1].astype(np.uint64) << _SIBLINGS | numbers.astype(np.uint64)) & np.uint64(2**63 - 1)
+        at = rows.schema.get_field_index(OFFSET)
+        return rows.set_column(at, rows.schema.field(at), pa.array(offsets.astype(np.int64)))
 
 
 def _plain(rows: DataFrame) -> DataFrame:
