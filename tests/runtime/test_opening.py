@@ -11,8 +11,9 @@ from riverrun.flow import Flow
 from riverrun.flow.aggregates import count
 from riverrun.river import River
 from riverrun.runtime.admission import changes
+from riverrun.runtime.compiler import compile_flow
 from riverrun.runtime.manifest import Manifest, computation
-from riverrun.runtime.opening import check_written, open_inputs
+from riverrun.runtime.opening import check_written, open_inputs, open_outputs
 from riverrun.views import Last
 
 
@@ -51,3 +52,20 @@ def test_a_topic_that_leads_to_no_result_is_made_and_not_read(tmp_path: Path) ->
         assert river.topics() == ["orders", "visits"]
         last = Last(1, 1, {"orders": {0: 3}}, Manifest(1, 1, {}, computation(flow)).encode())
         assert changes(flow, last) == []
+
+
+def test_topics_that_a_flow_writes_by_itself_have_names_of_their_own(tmp_path: Path) -> None:
+    with River(tmp_path / "river") as river:
+        for name, skew in (("shop.alerts.big", None), ("orders.quarantine", "5 minutes")):
+            flow = Flow("shop")
+            orders = flow.stream("orders", "user string, at timestamp", time="at", max_skew=skew)
+            flow.alert("big", orders, to="json://localhost")
+            flow.topic(name, orders)
+            inputs = open_inputs(river, flow)
+            with pytest.raises(Invalid, match=f"flow shop cannot write topic {name}: it has two kinds of rows for it"):
+                open_outputs(river, flow, compile_flow(flow, 2), inputs, "")
+        flow = Flow("shop")
+        rows = flow.stream("orders", "user string, at timestamp", time="at", max_skew="5 minutes")
+        flow.view("all", rows.select("user").union(flow.stream("orders.quarantine", "user string").select("user")))
+        with pytest.raises(Invalid, match="flow shop cannot write topic orders.quarantine: it reads it, too"):
+            open_outputs(river, flow, compile_flow(flow, 2), open_inputs(river, flow), "")

@@ -52,13 +52,21 @@ def alert_topic(flow: str, alert: str) -> str:
 
 
 def output_specs(flow: Flow, job: Job, inputs: Mapping[str, Topic], suffix: str) -> list[TopicSpec]:
-    """Every topic that a run writes."""
+    """Every topic that a run writes, each for one thing."""
     derived = [topic_spec(job, end, suffix) for end in flow.derived.values()]
     alerts = []
     for end in flow.alerts.values():
         text = ddl.render(ddl.columns_from_arrow(_columns(job, end)))
         alerts.append(TopicSpec(alert_topic(flow.name + suffix, end.name), text))
-    return [*derived, *alerts, *_aside_specs(job, inputs, suffix)]
+    specs = [*derived, *alerts, *_aside_specs(job, inputs, suffix)]
+    for spec in specs:
+        if spec.name in inputs or sum(other.name == spec.name for other in specs) > 1:
+            what = "reads it, too" if spec.name in inputs else "has two kinds of rows for it"
+            raise Invalid(
+                f"flow {flow.name} cannot write topic {spec.name}: it {what}",
+                hint="Rows of alerts go to FLOW.alerts.NAME, quarantined ones to TOPIC.quarantine: use other names",
+            )
+    return specs
 
 
 def _columns(job: Job, end: End) -> pa.Schema:
