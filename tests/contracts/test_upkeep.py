@@ -152,3 +152,19 @@ def test_what_is_kept_for_ever_stays(log: Log) -> None:
     topic.append(row("u", 1))
     topic.enforce_retention()
     assert topic.read().num_rows == 1
+
+
+def test_null_is_a_key_where_it_may_be_one(log: Log, settings: Settings) -> None:
+    topic = log.topic(key="user", partitions=3, null_keys=True)
+    for n in range(60):
+        topic.append([{**row(f"u{n % 50}", n), "user": None if i % 2 else f"u{n % 50}"} for i in range(4)])
+    topic.compact()
+    assert {found["user"]: found["n"] for found in topic.read().to_pylist()} == {
+        None: 59,
+        **{f"u{n}": n + 50 if n < 10 else n for n in range(50)},
+    }
+    assert len({found["_partition"] for found in topic.read().to_pylist() if found["_key"] is None}) == 1
+    topic.delete(None)
+    topic.compact()
+    left = [found["_deleted"] for found in topic.read().to_pylist() if found["user"] is None]
+    assert left == ([True] if settings.tombstone_grace else [])

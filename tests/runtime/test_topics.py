@@ -12,6 +12,7 @@ from riverrun.flow import Flow
 from riverrun.flow.aggregates import count, max, sum
 from riverrun.flow.stream import Stream
 from riverrun.flow.windows import correct, session, tumbling
+from riverrun.log.spec import TopicSpec
 from riverrun.testing import Crash, assert_same_batching, run_flow
 
 EPOCHS = st.lists(ORDERS, min_size=1, max_size=4)
@@ -105,3 +106,22 @@ def test_topics_agree_for_all_batchings(rows: list[Any], seed: int) -> None:
     flow.topic("rows", stream.where("n > 0").union(stream.select("*")))
     flow.topic("users", stream.group("user").agg(rows=count()), key="user")
     assert_same_batching(flow, {"orders": rows}, seed=seed, times=2, shuffle=True, partitions=2)
+
+
+def test_null_is_a_key_like_any_other() -> None:
+    flow = Flow("shop")
+    rows = flow.stream("events", "kind string, n bigint")
+    flow.topic("kinds", rows.group("kind").agg(n=count()), key="kind")
+    flow.topic("copies", rows, key="kind")
+    script = [{"events": [{"kind": None, "n": 1}, {"kind": "a", "n": 2}]}, {"events": [{"kind": None, "n": 3}]}]
+    found = run_flow(flow, script, partitions=2)
+    assert sorted((row["kind"] or "", row["n"]) for row in found.topics["copies"]) == [("", 1), ("", 3), ("a", 2)]
+    assert sorted((row["kind"] or "", row["n"]) for row in found.topics["kinds"]) == [("", 1), ("", 2), ("a", 1)]
+    again = Flow("again")
+    again.view("kinds", again.table("kinds", "kind string, n bigint", key="kind"))
+    read = run_flow(
+        again,
+        {"kinds": found.topics["kinds"]},
+        topics=[TopicSpec("kinds", "kind string, n bigint", key="kind", null_keys=True)],
+    )
+    assert sorted((row["kind"] or "", row["n"]) for row in read.views["kinds"]) == [("", 2), ("a", 1)]

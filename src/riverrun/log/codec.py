@@ -54,9 +54,9 @@ def _split(
         yield next_partition % partitions, batch
         return
     if batch.num_rows == 1 or partitions == 1:
-        yield int(partition_keys(key_text(batch.slice(0, 1), spec.key), partitions)[0]), batch
+        yield int(_chosen(batch.slice(0, 1), spec, partitions)[0]), batch
         return
-    chosen = partition_keys(key_text(batch, spec.key), partitions)
+    chosen = _chosen(batch, spec, partitions)
     counts = np.bincount(chosen, minlength=partitions)
     if counts.max() == batch.num_rows:
         yield int(chosen[0]), batch
@@ -68,6 +68,11 @@ def _split(
         if count:
             yield partition, ordered.slice(at, count)
             at += count
+
+
+def _chosen(batch: pa.RecordBatch, spec: TopicSpec, partitions: int) -> np.ndarray:
+    keys = key_text(batch, spec.key)
+    return partition_keys(pc.fill_null(keys, "") if keys.null_count else keys, partitions)
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

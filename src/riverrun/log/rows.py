@@ -57,7 +57,7 @@ class RowSchema:
         times = [spec.time] if isinstance(spec.time, str) else []
         not_null = [column.name for column in self.columns if not column.nullable]
         # Of a key of several columns some may be null, as in an outer join's; NOT NULL forbids it.
-        alone = spec.key if len(spec.key) == 1 else ()
+        alone = spec.key if len(spec.key) == 1 and spec.null_keys is not True else ()
         self.required = list(dict.fromkeys([*alone, *times, *not_null]))
         self.limit = max_record_bytes
         self._floats = [field.name for field in self.arrow if pa.types.is_float32(field.type)]

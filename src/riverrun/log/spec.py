@@ -67,6 +67,7 @@ class TopicSpec:
     fsync: Duration | Unset = UNSET
     compression: str | Unset | None = UNSET
     archive: str | os.PathLike[str] | Unset | None = UNSET
+    null_keys: bool | Unset = UNSET  # whether a key of one column may be null, as that of a group in a derived topic
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -102,8 +103,9 @@ class TopicSpec:
                 raise Invalid(f"topic {self.name}: {name} cannot be {value!r}", hint="Give a text")
         if not isinstance(self.archive, str | os.PathLike | Unset | None):
             raise Invalid(f"topic {self.name}: archive cannot be {self.archive!r}", hint="Give a directory")
-        if not isinstance(self.compact, bool | Unset):
-            raise Invalid(f"topic {self.name}: compact is True or False, not {self.compact!r}")
+        for name in ("compact", "null_keys"):
+            if not isinstance(getattr(self, name), bool | Unset):
+                raise Invalid(f"topic {self.name}: {name} is True or False, not {getattr(self, name)!r}")
 
     def resolved(self) -> TopicSpec:
         """The spec of a new topic: defaults filled in, everything checked against the schema."""
@@ -125,6 +127,7 @@ class TopicSpec:
             "fsync": "batch",
             "compression": None,
             "archive": None,
+            "null_keys": False,
         }
         left_out = {n: v for n, v in defaults.items() if isinstance(getattr(self, n), Unset)}
         spec = replace(self, **left_out)

@@ -68,7 +68,7 @@ class Survivors:
         numbers = np.nonzero((index["kind"] == ROWS) & (index["partition"] == partition))[0]
         for chunk in _chunks_from_the_end(index, numbers):
             table = read_frames(segment, index[chunk], self._schemas, self._wanted, self._pace)
-            coded = self._keys(table).dictionary_encode()
+            coded = self._keys(table).dictionary_encode(null_encoding="encode")
             codes, distinct = coded.indices.to_numpy(), coded.dictionary
             last = np.empty(len(distinct), np.int64)
             last[codes] = np.arange(len(codes))  # of equal codes the last one stands

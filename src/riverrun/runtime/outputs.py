@@ -43,7 +43,7 @@ def view_spec(flow: Flow, job: Job, end: ViewEnd, suffix: str) -> ViewSpec:
 def topic_spec(job: Job, end: TopicEnd, suffix: str) -> TopicSpec:
     """A derived topic. It has no time column: its rows' time is the result's."""
     text = ddl.render(ddl.columns_from_arrow(_columns(job, end)))
-    return TopicSpec(end.name + suffix, text, key=end.key or None, compact=end.node.is_table)
+    return TopicSpec(end.name + suffix, text, key=end.key or None, compact=end.node.is_table, null_keys=True)
 
 
 def alert_topic(flow: str, alert: str) -> str:
