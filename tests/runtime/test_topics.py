@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles.orders import ORDERS, SCHEMA, at, examples, order
+from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count, max, sum
 from riverrun.flow.stream import Stream
@@ -125,3 +127,57 @@ def test_null_is_a_key_like_any_other() -> None:
         topics=[TopicSpec("kinds", "kind string, n bigint", key="kind", null_keys=True)],
     )
     assert sorted((row["kind"] or "", row["n"]) for row in read.views["kinds"]) == [("", 2), ("a", 1)]
+
+
+def test_of_a_stream_that_corrects_the_newest_row_of_a_key_counts() -> None:
+    """Also when the one before it is corrected, or it is taken back itself."""
+    flow = Flow("shop")
+    sold = flow.stream("sold", "k string, n bigint, at timestamp", time="at", lateness="1 minute")
+    rates = flow.table("rates", "k string, rate bigint, at timestamp", key="k", time="at", lateness="1 minute")
+    taxed = sold.as_of(rates.where("rate > 0"), on="k").select("k", "n", "rate")
+    flow.view("newest", taxed, key="k")
+    flow.topic("newest-topic", taxed, key="k")
+
+    def rate(value: int, second: int) -> dict[str, Any]:
+        return {"rates": [{"k": "x", "rate": value, "at": at(second)}]}
+
+    rows = [{"k": "x", "n": 1, "at": at(6)}, {"k": "x", "n": 2, "at": at(8)}]
+    steps: list[Any] = [rate(5, 0), {"sold": rows}]
+    for step, n, taken in (
+        (rate(6, 5), 2, 6),  # both rows get another rate
+        (rate(0, 7), 1, 6),  # the newest one has none any more
+        (rate(7, 7), 2, 7),
+        (rate(4, 5), 2, 7),  # the one before gets another rate
+    ):
+        steps.append(step)
+        found = run_flow(flow, steps)
+        assert list(found.views["newest"]) == [{"k": "x", "n": n, "rate": taken}]
+        assert list(found.topics["newest-topic"])[-1] == {"k": "x", "n": n, "rate": taken}
+
+
+def test_topics_whose_key_would_not_tell_rows_apart_are_refused() -> None:
+    flow = Flow("shop")
+    one, two = (flow.table(name, "k string, n bigint", key="k") for name in ("one", "two"))
+    with pytest.raises(
+        Invalid, match=r"topic 'both': several rows of this table may have the same key \['k'\]. Of a union"
+    ):
+        flow.topic("both", one.union(two), key="k")
+    rows = flow.stream("rows", "k string, n bigint")
+    with pytest.raises(Invalid, match="topic 'best': several rows"):
+        flow.topic("best", rows.top(2, "n desc", per="k"), key="k")
+    flow.topic("best", rows.top(2, "n desc", per="k", rank="place"), key=["k", "place"])
+    found = run_flow(flow, [{"rows": [{"k": "x", "n": n}]} for n in (1, 3, 2)])
+    last = {(row["k"], row["place"]): row["n"] for row in found.topics["best"]}
+    assert last == {("x", 1): 3, ("x", 2): 2}
+
+
+def test_alerts_of_a_union_fire_for_the_rows_of_each_table() -> None:
+    flow = Flow("shop")
+    one, two = (flow.table(name, "k string, n bigint", key="k") for name in ("one", "two"))
+    flow.alert("any", one.union(two), to="json://localhost")
+    flow.alert("best", flow.stream("rows", "k string, n bigint").top(2, "n desc", per="k"), to="json://localhost")
+    rows = [{"k": "x", "n": 1}, {"k": "y", "n": 2}]
+    found = run_flow(flow, {"one": rows, "two": rows, "rows": rows + rows})
+    for name in ("any", "best"):
+        fired = [(row["k"], row["n"]) for row in found.topics[f"shop.alerts.{name}"]]
+        assert sorted(fired) == [("x", 1), ("x", 1), ("y", 2), ("y", 2)]

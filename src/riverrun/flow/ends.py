@@ -10,13 +10,24 @@ from riverrun.ddl import Array, Map, Struct
 from riverrun.durations import Duration
 from riverrun.errors import Invalid, NotFound, did_you_mean
 from riverrun.flow import names
+from riverrun.flow.expressions import ordering
+from riverrun.flow.graph import Graph
 from riverrun.flow.names import Names
-from riverrun.flow.nodes import ROW_ID, Alert, End, Node, Topic, View
+from riverrun.flow.nodes import ROW_ID, TIME, Alert, End, Newest, Node, Top, Topic, View
 from riverrun.flow.place import caller
 from riverrun.flow.schema import Schema
 from riverrun.flow.spans import positive, span
 
 AnyEnd = TypeVar("AnyEnd", bound=End)
+
+
+def one_per_key(graph: Graph, node: Node, key: Names | None) -> Node:
+    """The rows of which a keyed end shows the newest. Where rows may be taken back, the one before has to be known: a
+    table of the newest rows knows it."""
+    if key is None or node.is_table or not node.retracts:
+        return node
+    order = ordering(f"{TIME} desc", node.schema, node.hidden)
+    return graph.add(Newest(inputs=(node,), place=caller(), order=order, per=names.columns("key", key, node.schema)))
 
 
 def view(name: str, node: Node, key: Names | None, history: Duration | None, to: str | None) -> View:
@@ -49,6 +60,12 @@ def topic(name: str, node: Node, key: Names | None) -> Topic:
         hint = f"Write key={visible!r}" if visible else 'Write key="…"'
         raise Invalid(f"topic {name!r} is of {what} and needs a key", hint=hint)
     _check_key(f"topic {name!r}", node, chosen)
+    unseen = [part for part in node.key if part.startswith("_") and part not in node.schema]
+    if node.is_table and unseen and not _is_ranked(node, chosen):
+        raise Invalid(
+            f"topic {name!r}: several rows of this table may have the same key {list(chosen)}",
+            hint='Of a union write each table to a topic of its own; of top(…, rank="r") let the key be `per` and the rank',
+        )
     return Topic(name=name, node=node, place=caller(), key=chosen)
 
 
@@ -79,6 +96,11 @@ def _check_key(what: str, node: Node, key: Sequence[str]) -> None:
             f"{what}: key must contain the table's key, and lacks {', '.join(map(repr, lacking))}",
             hint=f"Write key={[part for part in node.key if not part.startswith('_')]!r}, or leave it out",
         )
+
+
+def _is_ranked(node: Node, key: Sequence[str]) -> bool:
+    """Whether the rank tells the rows of a group apart."""
+    return isinstance(node, Top) and not node.ties and node.rank is not None and {*node.per, node.rank} <= set(key)
 
 
 def _check_message(what: str, message: str, schema: Schema) -> None:

@@ -78,13 +78,13 @@ class Flow:
         to: str | None = None,
     ) -> View:
         """A queryable table of the results. Of a stream without `key` every row stays; with one, the newest."""
-        end = ends.view(name, self._result("view", node), key, history, to)
+        end = ends.view(name, ends.one_per_key(self.graph, self._result("view", node), key), key, history, to)
         return ends.added(self.views, end)
 
     @declaration
     def topic(self, name: str, node: Relation, key: Names | None = None) -> Topic:
         """A derived topic. A table, or a stream that corrects its results, needs a `key`."""
-        end = ends.topic(name, self._result("topic", node), key)
+        end = ends.topic(name, ends.one_per_key(self.graph, self._result("topic", node), key), key)
         self.graph.write(WrittenTopic(name, end.node.schema, False, end.place))
         return ends.added(self.derived, end)
 

@@ -214,7 +214,8 @@ class Committer:
         rows = self._rows(end.id, made)
         if not rows.num_rows:
             return
-        key = [name for name in end.node.key if name in rows.column_names] or [PARTITION, OFFSET]
+        place = (PARTITION, OFFSET)  # of a row in the log, which is what tells rows of a stream apart
+        key = [part for name in end.node.key or place for part in ((name,) if name in rows.column_names else place)]
         frame = pl.from_arrow(rows)
         assert isinstance(frame, pl.DataFrame)
         came = net(frame, WEIGHT, key).filter(pl.col(OP).is_in([INSERT, NEW])).sort(PARTITION, OFFSET)

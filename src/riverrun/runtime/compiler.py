@@ -13,6 +13,7 @@ from riverrun.errors import Invalid, did_you_mean
 from riverrun.flow import Flow
 from riverrun.flow.nodes import (
     ROW_ID,
+    Alert,
     AsOf,
     Changes,
     Clock,
@@ -295,11 +296,12 @@ class _Compiler:
         wanted: Wanted = [(name, None) for name in self._columns(end.node)]
         found = list(paths(end.node))
         hidden: tuple[str, ...] = ()
-        if isinstance(end, ViewEnd):
-            hidden = unseen(end.key, end.node)
+        if isinstance(end, ViewEnd | Alert):
+            hidden = unseen(end.key if isinstance(end, ViewEnd) else end.node.key, end.node)
             if not end.node.is_table or all(_rides(path.origin, ROW_ID) for path in found):
                 hidden = tuple(name for name in hidden if name != ROW_ID)
-            if not end.node.is_table and not end.keeps_all and all(_tells_order(path.origin) for path in found):
+            keeps_all = isinstance(end, Alert) or end.keeps_all
+            if not end.node.is_table and not keeps_all and all(_tells_order(path.origin) for path in found):
                 wanted.append((RECEIVED, None))  # the newest row wins
         for path in found:
             items, condition, schema = self._wiring.compose(path, wanted, end.node, {}, False, hidden)

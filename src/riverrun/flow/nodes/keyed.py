@@ -149,6 +149,18 @@ class Top(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Newest(Top):
+    """The newest row per key by event time, of a stream that takes rows back."""
+
+    kind = "newest"
+    n: int = 1
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.per
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Changes(Node):
     """A table's changes as a stream of rows: what happened, the row before, the row after."""
 
