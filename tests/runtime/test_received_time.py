@@ -20,3 +20,19 @@ def test_windows_of_processing_time_close_when_anything_comes_in_later():
     script = [{"clicks": clicks}, Tick("15 seconds"), {"others": [{"user": "eve"}]}]
     result = run_flow(flow, script, drain=False, now=NOW, partitions=3)
     assert [(row["user"], row["n"]) for row in result.views["rates"]] == [("ann", 2), ("bob", 1)]
+
+
+def test_windows_of_processing_time_close_when_nothing_comes_any_more():
+    flow = Flow("f")
+    clicks, views = flow.stream("clicks", "user string"), flow.stream("views", "user string")
+    counted = clicks.window(tumbling("10 seconds"), by="user").agg(n=count())
+    flow.view("rates", counted)
+    flow.view("bored", views.join(clicks.select("user", "user as clicked"), on="user", within="20 seconds", how="left"))
+    quiet = [Tick("1 second")] * 8
+    result = run_flow(flow, [{"clicks": [{"user": "ann"}], "views": [{"user": "bob"}]}, *quiet], drain=False, now=NOW)
+    assert list(result.views["rates"]) == list(result.views["bored"]) == []
+    result = run_flow(flow, [{"clicks": [{"user": "ann"}]}, *quiet, Tick("4 seconds")], drain=False, now=NOW)
+    assert [row["n"] for row in result.views["rates"]] == [1]
+    result = run_flow(flow, [{"views": [{"user": "bob"}]}, *[Tick("2 seconds")] * 30], drain=False, now=NOW)
+    assert [row["user"] for row in result.views["bored"]] == ["bob"]
+    assert len(result.epochs) < 20, "time that changes nothing any more makes no epochs"

@@ -152,6 +152,20 @@ class Flow:
                 worst[root] = max(worst.get(root, 0), lag + below.delay)
         return worst
 
+    def holds(self, source: Source) -> list[int]:
+        """For each way from a source to an end on which time alone changes something: how long after a row, at most."""
+        found: list[int] = []
+
+        def follow(node: Node, held: int) -> None:
+            if node is source:
+                found.extend([held] if held else [])
+            for below in node.inputs:
+                follow(below, held + node.hold + (below.delay if held or node.hold else 0))
+
+        for end in self.ends:
+            follow(end.node, 0)
+        return found
+
     def needed(self) -> dict[str, tuple[str, ...]]:
         """For each node, by id, the columns that its readers need of it, in its order; hidden ones last."""
         return needed(self.nodes, self.ends)

@@ -112,18 +112,20 @@ class _Compiler:
         columns = pa.schema([(name, ddl.to_arrow(_known(node.schema[name], node))) for name in wanted])
         self._wiring.outputs[node.id] = columns
         self._wiring.outputs[node.id + RAW] = raw(columns)
+        timed = node.event_time != RECEIVED  # else nobody can be behind another
         return Reading(
             id=node.id,
             topic=node.topic,
             columns=columns,
-            time=None if node.event_time == "_received" else node.event_time,
+            time=node.event_time if timed else None,
             is_table=isinstance(node, TableSource),
             lateness=node.lateness,
-            producers=node.producers,
-            idle=node.idle,
+            producers=node.producers if timed else None,
+            idle=node.idle if timed else None,
             max_skew=node.max_skew,
             number=self._numbers[node.topic],
             clocks=clocks,
+            holds=tuple(self._flow.holds(node)),
         )
 
     def _operator(self, node: Node) -> Operator:

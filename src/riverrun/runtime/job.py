@@ -97,6 +97,7 @@ class Reading:
     max_skew: int | None
     number: int  # high bits of `_partition`, so that rows of several topics have one order
     clocks: tuple[tuple[str, str, str], ...]  # (clock node, occurred, sent): its watermark follows corrected times
+    holds: tuple[int, ...] = ()  # how long after a row time alone changes something, on each way where it does
 
     @property
     def origin(self) -> str:

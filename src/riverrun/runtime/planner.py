@@ -83,6 +83,7 @@ class Limit:
     size: int = 256 << 20  # bytes
 
 
+_SHORTEST, _LONGEST = 1_000_000, 60_000_000  # microseconds between two looks whether a window of receive time closes
 _UNLIMITED = Limit(sys.maxsize, sys.maxsize)
 
 
@@ -137,8 +138,8 @@ class Planner:
         if not behind and until is not None:
             return None
         if not behind:
-            due = [value.deadline for value in known.values() if value.deadline is not None]
-            if not finish and (not due or min(due) > now):
+            due = self._due(plan, known)
+            if not finish and (due is None or due > now):
                 return None
             failpoint("plan.begin")
             return self._finished(plan, known) if finish else self._advanced(plan, known, plan.positions, now, {})
@@ -155,7 +156,16 @@ class Planner:
 
     def deadline(self, plan: Plan) -> int | None:
         """When an epoch is due without new rows, in wall-clock microseconds."""
-        due = [value.deadline for value in self._recall(plan).values() if value.deadline is not None]
+        return self._due(plan, self._recall(plan))
+
+    def _due(self, plan: Plan, known: Mapping[str, Watermarks]) -> int | None:
+        due = [value.deadline for value in known.values() if value.deadline is not None]
+        for reading in self._job.readings:
+            if reading.time is None and reading.holds:
+                # Receive time passes by itself: as long as that changes something, look now and then.
+                heard = known[reading.id].producers["time"].to_list()
+                if heard and known[reading.id].watermark <= max(heard) + max(reading.holds):
+                    due.append(plan.received + min(max(min(reading.holds) // 10, _SHORTEST), _LONGEST))
         return min(due, default=None)
 
     def watermarks(self, plan: Plan) -> dict[str, Watermarks]:

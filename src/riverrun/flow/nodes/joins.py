@@ -92,6 +92,10 @@ class JoinStreams(Join):
     hi: int
 
     @property
+    def hold(self) -> int:
+        return self.delay
+
+    @property
     def delay(self) -> int:
         return max(self.hi, -self.lo, 0)
 

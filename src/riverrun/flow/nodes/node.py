@@ -63,6 +63,11 @@ class Node:
         return any(node.retracts for node in self.inputs)
 
     @property
+    def hold(self) -> int:
+        """How long after a row's time the passing of time alone still changes results, in microseconds."""
+        return 0
+
+    @property
     def delay(self) -> int:
         """How far results may lie behind this node's watermark, in microseconds: it passes it on minus this."""
         return 0

@@ -52,6 +52,10 @@ class Window(Node):
         return changing or self.emit == "update" or self.inputs[0].retracts
 
     @property
+    def hold(self) -> int:
+        return self.window.gap if isinstance(self.window, Session) else self.window.size
+
+    @property
     def delay(self) -> int:
         return self.late.horizon
 
