@@ -143,6 +143,8 @@ def test_what_is_said_not_to_be_there_yet_is_not(tmp_path: Path) -> None:
 
     with pytest.raises(rr.Unavailable, match="cannot be used yet"):
         rr.River(tmp_path / "river", log="kafka://localhost:9092")
+    with pytest.raises(rr.Unavailable, match="cannot be used yet"):
+        rr.River(tmp_path / "river", checkpoints="s3a://bucket/flows")
     with (
         rr.River(tmp_path / "river", views="redis://localhost") as river,
         pytest.raises(rr.Invalid, match="no view store"),

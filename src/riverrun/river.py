@@ -61,6 +61,8 @@ class River:
         self.path = os.path.abspath(path or where.get("river", DEFAULT))
         self.views_address = views or where.get("views") or f"{self.path}/views.db"
         self.checkpoints = checkpoints or where.get("checkpoints") or f"{self.path}/flows"
+        if "://" in self.checkpoints:
+            raise Unavailable(f"checkpoints={self.checkpoints!r} cannot be used yet", hint="Give a directory")
         self.master = master or where.get("master")
         self._store: Store | None = None
         self._topics: dict[str, EmbeddedTopic] = {}
