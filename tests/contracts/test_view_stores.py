@@ -643,6 +643,19 @@ class StoreContract:
         flow.commit(rows(("a", 1, -1), ("a", 1, 1)))
         assert len(list(View(store, "revenue").changes(timeout=0))) == 1
 
+    def test_changed_rows_are_counted_from_any_commit_on(self, store):
+        flow = Flow(store, revenue(), revenue(name="other"))
+        assert store.changed("shop", None) == (0, {"revenue": 0, "other": 0})
+        flow.commit(rows(("ada", 1, 1), ("bob", 2, 1)))
+        first, counted = store.changed("shop", 0)
+        assert counted == {"revenue": 2, "other": 0}
+        flow.commit(rows(("ada", 1, -1), ("ada", 3, 1)))  # an update is one change
+        flow.commit(rows(("bob", 2, -1)))
+        newest, counted = store.changed("shop", first)
+        assert (newest, counted) == (first + 2, {"revenue": 2, "other": 0})
+        assert store.changed("shop", newest) == store.changed("shop", None) == (newest, {"revenue": 0, "other": 0})
+        assert store.changed("nobody", 0) == (0, {})
+
     def test_changes_wait_for_new_ones(self, store, again):
         flow = Flow(store, revenue())
         seen: list[object] = []

@@ -142,6 +142,17 @@ class SqlReads(SqlStore):
                 after = Cursor.parse(change.cursor)
                 yield change
 
+    def changed(self, flow: str, after: int | None) -> tuple[int, dict[str, int]]:
+        with self._reading() as db:
+            row = db.one(f"select seq from {FLOWS} where flow = ? and rebuild = {LIVE}", flow)
+            newest = int(row[0]) if row else 0
+            found = db.all(
+                f"select v.name, coalesce(sum(c.changes), 0) from {VIEWS} v left join {CHANGES} c"
+                f" on c.view = v.id and c.seq > ? where v.flow = ? and v.rebuild = {LIVE} group by v.name",
+                *(newest if after is None else after, flow),
+            )
+        return newest, {name: int(count) for name, count in found}
+
     def version(self, view: str, at: Position | int) -> tuple[Progress, pa.Table]:
         with self._reading() as db:
             row = catalogue.need_view(db, view)

@@ -134,6 +134,11 @@ class Store(ABC):
         them are no longer kept."""
 
     @abstractmethod
+    def changed(self, flow: str, after: int | None) -> tuple[int, dict[str, int]]:
+        """The flow's newest commit, and how many rows of each of its views changed in the commits behind `after`, as
+        far as those are kept (None: none are counted)."""
+
+    @abstractmethod
     def version(self, view: str, at: Position | int) -> tuple[Progress, pa.Table]:
         """The view as it was after the first epoch that had read up to a position, or after the last one committed
         by a time (microseconds). `Invalid` when the view keeps no history, `OutOfRange` outside of it."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from riverrun.serve.pages.figures import UNKNOWN, ago, clock, number, parse, rate, share, short, size, span
-from riverrun.serve.pages.graph import HEIGHT, WIDTH, layout
+from riverrun.serve.pages.graph import HEIGHT, WIDTH, Layout, layout
 from riverrun.serve.pages.health import BEHIND, SHAPES, badge
 from riverrun.serve.pages.history import FlowHistory, History
 from riverrun.serve.pages.markup import Content, Html, join, tag
@@ -13,7 +14,7 @@ from riverrun.serve.pages.picture import ALERT, SOURCE, VIEW, Box, Picture, pict
 from riverrun.serve.pages.shell import ROOT, Asked, Drawn, address, chosen, empty, figure, figures, summary, table
 
 _KINDS = {"source": "topic", "operator": "", "view": "view", "topic": "topic", "alert": "alert"}
-_WIDEST = 24  # characters in a box
+_WIDEST = 18  # characters of a title in its box
 
 
 def draw(history: History, asked: Asked) -> Drawn:
@@ -67,17 +68,11 @@ def _numbers(known: FlowHistory) -> Html:
 
 def _graph(drawn: Picture, asked: Asked) -> Html:
     placed = layout([box.id for box in drawn.boxes], [(line.start, line.end) for line in drawn.lines])
-    edges, labels = [], []
-    said_at: dict[str, int] = {}
-    for line in drawn.lines:
-        end = placed.places[line.end]
-        edges.append(tag("path", d=placed.paths[line.start, line.end], class_="edge moving" if line.rate else "edge"))
-        if line.rate is not None:
-            said = f"{short(line.rate)}/s"
-            x, y = end.x - 8, end.y + HEIGHT / 2 + (16 * said_at[line.end] if line.end in said_at else -8)
-            title = tag("title", f"{line.rate:.1f} rows per second")
-            said_at[line.end] = said_at.get(line.end, 0) + 1
-            labels.append(tag("text", title, said, x=x, y=y, class_="rate", text_anchor="end"))
+    edges = [
+        tag("path", d=placed.paths[line.start, line.end], class_="edge moving" if line.rate else "edge")
+        for line in drawn.lines
+    ]
+    labels = _labels(drawn, placed)
     boxes = [_box(box, placed.places[box.id].x, placed.places[box.id].y, asked) for box in drawn.boxes]
     picture = tag(
         "svg",
@@ -92,6 +87,29 @@ def _graph(drawn: Picture, asked: Asked) -> Html:
         role="group",
     )
     return tag("div", picture, class_="scroll picture", tabindex="0", role="region", aria_label="The flow as a graph")
+
+
+def _labels(drawn: Picture, placed: Layout) -> list[Html]:
+    """The rate of every edge, where it cannot be taken for another's: before the end's box, or behind the start's. Where
+    both have more edges than one, those before a box are in the order in which the edges come from above."""
+    views = {box.id for box in drawn.boxes if box.shape == VIEW}
+    ins, outs = Counter(line.end for line in drawn.lines), Counter(line.start for line in drawn.lines)
+    said_at: Counter[str] = Counter()
+    labels = []
+    for line in sorted(drawn.lines, key=lambda line: placed.places[line.start].y):
+        if line.rate is None:
+            continue
+        if ins[line.end] > 1 and outs[line.start] == 1:
+            at, anchor = placed.places[line.start], "start"
+            x, y = at.x + WIDTH + 8, at.y + HEIGHT / 2 - 8
+        else:
+            at, anchor = placed.places[line.end], "end"
+            x, y = at.x - 8, at.y + HEIGHT / 2 + (16 * said_at[line.end] or -8)
+            said_at[line.end] += 1
+        what = "rows changed" if line.end in views else "rows"
+        title = tag("title", f"{line.rate:.1f} {what} per second")
+        labels.append(tag("text", title, f"{short(line.rate)}/s", x=x, y=y, class_="rate", text_anchor=anchor))
+    return labels
 
 
 def _box(box: Box, x: float, y: float, asked: Asked) -> Html:
@@ -119,7 +137,7 @@ def _box(box: Box, x: float, y: float, asked: Asked) -> Html:
     )
 
 
-def _fit(text: str, widest: int = _WIDEST - 4) -> str:
+def _fit(text: str, widest: int = _WIDEST) -> str:
     one_line = " ".join(text.split())
     return one_line if len(one_line) <= widest else one_line[: widest - 1] + "…"
 
@@ -197,7 +215,10 @@ def _list(drawn: Picture, known: FlowHistory, asked: Asked) -> Html:
             outof[line.start] = max(line.rate, outof.get(line.start, 0.0))
     rows = []
     for box in drawn.boxes:
-        came = outof.get(box.id) if box.shape == SOURCE else sum(into[box.id]) if box.id in into else None
+        came = sum(into[box.id]) if box.id in into else None
+        if box.shape == SOURCE:  # more than it gives, where rows are put into quarantine
+            read = known.rate(box.id, "topic")
+            came = outof.get(box.id) if read is None else read
         took = spent.get(box.id)
         rows.append(
             tag(

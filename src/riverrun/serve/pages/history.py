@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,7 +42,9 @@ class Sample:
 
     at: int
     watermarks: dict[str, int | None]
-    read: dict[tuple[str, str], int]
+    read: dict[tuple[str, str], int]  # by node and input
+    accepted: dict[tuple[str, str], int]
+    changed: dict[str, int]  # rows of each view, since somebody first looked
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class FlowHistory:
     epochs: dict[int, dict[str, Any]] = field(default_factory=dict)
     marks: deque[Mark] = field(default_factory=lambda: deque(maxlen=_MARKS))
     status: dict[str, Any] = field(default_factory=dict)
+    commit: int | None = None  # up to which changes of views were counted
+    changed: dict[str, int] = field(default_factory=dict)
 
     def take(self, status: dict[str, Any], at: int) -> None:
         """One more sample."""
@@ -69,8 +74,11 @@ class FlowHistory:
         if "epoch" not in status:
             return
         watermarks = {one["source"]: _micros(one["watermark"]) for one in status["sources"]}
-        read = {(entry["node"], entry["input"]): entry["read"] for entry in status["ledger"]}
-        self.samples.append(Sample(at, watermarks, read))
+        read, accepted = (
+            {(entry["node"], entry["input"]): entry[kind] for entry in status["ledger"]}
+            for kind in ("read", "accepted")
+        )
+        self.samples.append(Sample(at, watermarks, read, accepted, dict(self.changed)))
         if status["epoch"] and status["epoch"] not in self.epochs:
             self.epochs[status["epoch"]] = {
                 "epoch": status["epoch"],
@@ -82,20 +90,35 @@ class FlowHistory:
         """Epochs as the run itself remembers them: none is missing, and each has its times."""
         self.epochs.update({one["epoch"]: one for one in epochs})
 
+    def take_changes(self, commit: int, changed: dict[str, int]) -> None:
+        """Rows of each view that changed behind `self.commit`, up to another commit. Before the next sample is taken."""
+        self.commit = commit
+        self.changed = {view: self.changed.get(view, 0) + count for view, count in changed.items()}
+
     def forget(self) -> None:
         for number in sorted(self.epochs)[:-_EPOCHS]:
             del self.epochs[number]
 
     def rate(self, node: str, name: str) -> float | None:
         """Rows per second read by an input of a node; None where that is not known (yet)."""
+        return self._per_second(lambda sample: sample.read.get((node, name)))
+
+    def accepted_rate(self, node: str, name: str) -> float | None:
+        """The same without those that were put aside or left out."""
+        return self._per_second(lambda sample: sample.accepted.get((node, name)))
+
+    def view_rate(self, view: str) -> float | None:
+        """Rows of a view that change in a second."""
+        return self._per_second(lambda sample: sample.changed.get(view))
+
+    def _per_second(self, count: Callable[[Sample], int | None]) -> float | None:
         samples = list(self.samples)
         now = samples[-1] if samples else None
-        if now is None or (node, name) not in now.read:
+        last = None if now is None else count(now)
+        if now is None or last is None:
             return None
         since = next((one for one in samples if one.at >= now.at - _RATE * 1e6), now)
-        if since is now:
-            return None
-        return (now.read[node, name] - since.read.get((node, name), 0)) / ((now.at - since.at) / 1e6)
+        return None if since is now else (last - (count(since) or 0)) / ((now.at - since.at) / 1e6)
 
     def _notice(self, before: dict[str, Any], status: dict[str, Any], at: int) -> None:
         if not before:
@@ -201,6 +224,9 @@ class History:
     def _look_at_flows(self, at: int) -> None:
         for status in self._flows.all():
             known = self.flows.setdefault(status["flow"], FlowHistory())
+            if self.backend.has_views():
+                with suppress(RiverrunError):  # a store that is away; its run says so itself
+                    known.take_changes(*self.backend.store().changed(status["flow"], known.commit))
             known.take(status, at)
             for run in self.backend.runs:
                 if run.name == status["flow"] and callable(getattr(run, "epochs", None)):

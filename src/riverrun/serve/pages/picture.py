@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from riverrun.serve.pages.health import BEHIND, BUSY, OK, STOPPED, UNKNOWN, WAITING, health
 from riverrun.serve.pages.history import FlowHistory, History, declared_sources
+from riverrun.serve.pages.rates import edge_rates
 
 if TYPE_CHECKING:
     from riverrun.flow import Flow
@@ -29,13 +30,12 @@ class Box:
     word: str
     target: str | None = None
     place: str | None = None
-    stateful: bool = False
     described: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Line:
-    """An edge, with the rows per second that go along it where that is known."""
+    """An edge, with the rows per second that go along it where that is known; into a view, those that change."""
 
     start: str
     end: str
@@ -74,7 +74,6 @@ def _declared(history: History, name: str, known: FlowHistory, graph: Flow) -> P
                 word=word,
                 target=topic,
                 place=f"{node['file']}:{node['line']}",
-                stateful=node["stateful"],
                 described=node,
             )
         )
@@ -82,45 +81,24 @@ def _declared(history: History, name: str, known: FlowHistory, graph: Flow) -> P
         state, word = _of_flow(known)
         target = end["name"] + suffix if end["kind"] != "alert" else f"{name}.alerts.{end['name']}"
         place = f"{end['file']}:{end['line']}"
-        boxes.append(
-            Box(end["id"], _SHAPE[end["kind"]], end["name"], end["kind"], state, word, target, place, False, end)
-        )
-    by_id = {box.id: box for box in boxes}
-    inputs = {node.id: [below.id for below in node.inputs] for node in graph.nodes}
-    lines = [
-        Line(edge["from"], edge["to"], _rate(history, known, by_id[edge["from"]], by_id[edge["to"]], inputs))
-        for edge in said["edges"]
-    ]
-    return Picture(tuple(boxes), tuple(lines))
-
-
-def _rate(history: History, known: FlowHistory, start: Box, end: Box, inputs: dict[str, list[str]]) -> float | None:
-    """What the ledger or a topic's offsets say; nothing is guessed."""
-    if end.stateful:
-        above = inputs[end.id]
-        names = ("in",) if len(above) == 1 else ("left", "right")
-        return next(
-            (known.rate(end.id, name) for one, name in zip(above, names, strict=False) if one == start.id), None
-        )
-    if end.shape in (TOPIC, ALERT) and end.target:
-        return history.topic_rate(end.target)
-    if start.shape == SOURCE and start.target:
-        return known.rate(start.id, "topic") or known.rate(start.target, "topic")
-    return None
+        boxes.append(Box(end["id"], _SHAPE[end["kind"]], end["name"], end["kind"], state, word, target, place, end))
+    rates = edge_rates(history, name, known, graph)
+    edges = [(edge["from"], edge["to"]) for edge in said["edges"]]
+    return Picture(tuple(boxes), tuple(Line(*edge, rates.get(edge)) for edge in edges))
 
 
 def _stored(history: History, name: str, known: FlowHistory) -> Picture:
     """Topics, the flow as one box, and its views."""
     status = known.status
     state, word = _of_flow(known)
-    boxes = [Box(f"flow {name}", OPERATOR, name, "in another process", state, word, stateful=True)]
+    boxes = [Box(f"flow {name}", OPERATOR, name, "in another process", state, word)]
     lines = []
     for topic in status.get("lag", {}).get("topics", {}):
         boxes.insert(0, Box(f"topic {topic}", SOURCE, topic, "topic", *_of_lag(known, topic), target=topic))
         lines.append(Line(f"topic {topic}", f"flow {name}", history.topic_rate(topic)))
     for view in _views(history, name):
         boxes.append(Box(f"view {view}", VIEW, view, "view", state, word, target=view))
-        lines.append(Line(f"flow {name}", f"view {view}", None))
+        lines.append(Line(f"flow {name}", f"view {view}", known.view_rate(view)))
     return Picture(tuple(boxes), tuple(lines))
 
 
