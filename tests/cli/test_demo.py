@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 
@@ -137,9 +138,17 @@ def test_nothing_is_lost_when_spark_is_killed(demo: Callable[..., Demo]) -> None
     ]
 
 
-def test_ctrl_c_ends_it_in_order(demo: Callable[..., Demo]) -> None:
+def test_the_button_of_its_page_then_ctrl_c_ends_it_in_order(demo: Callable[..., Demo]) -> None:
     running = demo("--rate", "50")
     running.until_running()
+    url = running.told()["url"]
+    page = httpx.get(url).text
+    pressed = httpx.post(f"{url}/ui/break?back=/", headers={"origin": url}, follow_redirects=True)
+    assert "Break it" in page and "killed" not in page
+    assert "being started again" in pressed.text
+    assert "running" not in re.findall(r'class="summary">.*?</p>', pressed.text)[0]
+    until(lambda: "it was back after" in httpx.get(url).text, "the new process")
+    assert running.told()["kills"] == 1
     running.process.send_signal(signal.SIGINT)
     begun = time.monotonic()
     code, out, err = running.end()

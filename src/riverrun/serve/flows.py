@@ -47,6 +47,11 @@ class Flows:
                 self._at = time.monotonic()
             return self._found
 
+    def forget(self) -> None:
+        """Ask anew the next time: something was done to a flow."""
+        with self._lock:
+            self._at = 0.0
+
     def _look(self) -> list[dict[str, Any]]:
         here = {run.name: run for run in self.backend.runs}
         store = self.backend.store() if self.backend.has_views() else None

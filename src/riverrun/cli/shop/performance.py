@@ -9,6 +9,7 @@ import sys
 import time
 import webbrowser
 from contextlib import ExitStack
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -44,6 +45,7 @@ class Performance:
         self._first: float | None = None  # seconds to the first numbers
         self._start: list[dict[str, Any]] = []
         self._recoveries: list[Claim] = []  # what was claimed whenever the processing had come back
+        self._recovered: list[Claim] = []  # … and the last time
         self._stopped = self._hurried = False
 
     def play(
@@ -99,16 +101,18 @@ class Performance:
 
     def _serve(self, stack: ExitStack, port: int | None) -> None:
         from riverrun.cli.serve import DEFAULT_HOST, DEFAULT_PORT
+        from riverrun.cli.shop.button import button
+        from riverrun.serve.pages.routes import dashboard
         from riverrun.serve.server import PortInUse, serve_in_background
 
+        pages = partial(dashboard, control=button(self._river.path, self._processing, lambda: self._recovered))
+        serve = partial(serve_in_background, self._river, self._processing, DEFAULT_HOST, pages=pages)
         try:
-            served = serve_in_background(
-                self._river, self._processing, DEFAULT_HOST, DEFAULT_PORT if port is None else port
-            )
+            served = serve(DEFAULT_PORT if port is None else port)
         except PortInUse:
             if port is not None:
                 raise
-            served = serve_in_background(self._river, self._processing, DEFAULT_HOST, 0)
+            served = serve(0)
         stack.enter_context(served)
         self.url = served.url
         self._display.say(f"events are sent and served at {served.url} ({time.time() - self._begun:.1f} s)")
@@ -138,12 +142,13 @@ class Performance:
 
     def _check_recovery(self) -> None:
         """While events go on arriving; if epochs leave no moment for it, the check at the end is enough."""
+        self._recovered = []
         try:
-            found = balance(self._river, self._processing.name)
+            self._recovered = balance(self._river, self._processing.name)
         except TimedOut:
             return
-        self._mark(found)
-        self._recoveries += found
+        self._mark(self._recovered)
+        self._recoveries += self._recovered
 
     def _mark(self, claims: list[Claim]) -> None:
         for claim in claims:

@@ -163,6 +163,11 @@ class History:
             self.sample()
         return self
 
+    def anew(self) -> None:
+        """A sample of what was just done to a flow."""
+        self._flows.forget()
+        self.sample()
+
     def sample(self) -> None:
         """Look at everything once."""
         with self._lock:

@@ -8,12 +8,13 @@ from typing import Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from riverrun.errors import NotFound, RiverrunError
 from riverrun.serve.backend import Backend
 from riverrun.serve.flows import Flows
 from riverrun.serve.pages import alerts, epochs, flow, ledger, live, time, topic, topics, view, views
+from riverrun.serve.pages.control import Control, within
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import join, tag
 from riverrun.serve.pages.shell import ROOT, Asked, Draw, Drawn, document, notice
@@ -31,14 +32,18 @@ _DRAWN: dict[str, Draw] = {
     f"{ROOT}/epochs": epochs.draw,
     f"{ROOT}/alerts": alerts.draw,
 }
+_HTML = "text/html; charset=utf-8"
 _SECONDS = 300  # that a browser may keep scripts and styles
 
 
-def dashboard(app: FastAPI, backend: Backend, flows: Flows) -> None:
-    """Add the pages to the app of a river, and take samples for them for as long as it is served."""
+def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: Control | None = None) -> None:
+    """Add the pages to the app of a river, and take samples for them for as long as it is served. With a control, its
+    button is on all of them."""
     history = History(backend, Flows(backend))  # its own: samples must not make what the API answers older
     backend.beside.append(history.keep)
     app.state.history = history
+    # A browser says where a form comes from only if it may; without a form, nobody has to know.
+    headers = {"referrer-policy": "same-origin"} if control else {}
 
     def add(path: str, draw: Draw) -> None:
         async def page(request: Request) -> Response:
@@ -48,12 +53,23 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows) -> None:
             if is_live:
                 backend.feeds.check()
                 return EventStream(lambda: live.changes(history, draw, asked))
-            return await backend.read(_rendered, history, draw, asked)
+            return await backend.read(_rendered, history, draw, asked, headers)
 
         app.add_api_route(path, page, methods=["GET"], include_in_schema=False, name=f"page {path}")
 
+    async def press(request: Request) -> Response:
+        assert control is not None
+        try:
+            await backend.read(control.press)
+            await backend.read(history.anew)
+        except RiverrunError as error:
+            return await backend.read(_refused, history, Asked(_path(request)), error, headers)
+        return RedirectResponse(within(request.query_params.get("back", "/")), 303)
+
     for path, draw in _DRAWN.items():
-        add(path, draw)
+        add(path, control.on(draw) if control else draw)
+    if control:
+        app.add_api_route(control.path, press, methods=["POST"], include_in_schema=False)
     app.add_api_route(ROOT + "/static/{name}", _static, methods=["GET"], include_in_schema=False)
 
 
@@ -63,15 +79,19 @@ def _path(request: Request) -> str:
     return quote(raw.decode("latin-1"), safe="/%!$&'()*+,;=:@~")
 
 
-def _rendered(history: History, draw: Draw, asked: Asked) -> Response:
-    status = 200
+def _rendered(history: History, draw: Draw, asked: Asked, headers: dict[str, str]) -> Response:
     try:
         drawn = draw(history.fresh(), asked)
     except RiverrunError as error:
-        status = status_of(error)
-        said = join(error.message, tag("p", error.hint) if error.hint else None)
-        drawn = Drawn("Not found" if status == 404 else "Not now", {"problem": notice("stopped", "", said)})
-    return Response(document(drawn, history, asked), status, media_type="text/html; charset=utf-8")
+        return _refused(history, asked, error, headers)
+    return Response(document(drawn, history, asked), media_type=_HTML, headers=headers)
+
+
+def _refused(history: History, asked: Asked, error: RiverrunError, headers: dict[str, str]) -> Response:
+    status = status_of(error)
+    said = join(error.message, tag("p", error.hint) if error.hint else None)
+    drawn = Drawn("Not found" if status == 404 else "Not now", {"problem": notice("stopped", "", said)})
+    return Response(document(drawn, history, asked), status, media_type=_HTML, headers=headers)
 
 
 async def _static(name: str) -> Response:
