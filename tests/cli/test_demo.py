@@ -108,6 +108,7 @@ def killed_in_the_middle(running: Demo) -> dict[str, Any]:
     assert (summary["kills"], len(summary["outages"])) == (1, 1)
     assert sum(summary["sent"].values()) > 500
     assert len(summary["bestsellers"]) == 5
+    assert summary["alerts"] > 0
     assert summary["first_numbers"] > 0
     assert "was killed (SIGKILL)" in err
     assert re.search(r"the processing is back after [\d.]+ s, at epoch \d+\n✓ every event in the log is counted", err)

@@ -7,6 +7,7 @@ import time
 
 import pyarrow as pa
 
+from riverrun.alerts.alerts import Alerts
 from riverrun.cli.shop.flow import flow
 from riverrun.cli.shop.processing import Ending, Report
 from riverrun.cli.shop.topics import TOPICS
@@ -64,6 +65,8 @@ def main(river: River, report: Report, ending: Ending) -> None:
         return pa.Table.from_batches(packed, schema=PACKED)
 
     ending.runs = True
+    alerts = Alerts(river, flow)
+    alerts.start()
     begun = False
     while not ending.asked:
         planned = checkpoint.planned
@@ -85,7 +88,8 @@ def main(river: River, report: Report, ending: Ending) -> None:
         if not begun:
             begun = True
             report.step("running")
-        report.put(status={"state": "running", "rows_per_second": 1.0})
+        report.put(status={"state": "running", "rows_per_second": 1.0, "alerts": alerts.status()})
+    alerts.stop()
 
 
 with River(sys.argv[1]) as river:

@@ -62,18 +62,40 @@ def test_queries_are_searches_with_and_without_a_click() -> None:
     assert without == {row["search"] for row in rows["searches"]} - clicked
 
 
+def orders(rows: dict[str, list[Row]]) -> dict[str, Row]:
+    """Each order once."""
+    return {row["order"]: row for row in rows["orders"]}
+
+
+def price(rows: dict[str, list[Row]], product: str, at: Any) -> Decimal:
+    """What a product cost at a time, as is known in the end."""
+    valid = [p for p in rows["prices"] if p["product"] == product and p["since"] <= at]
+    found: Decimal = max(enumerate(valid), key=lambda found: (found[1]["since"], found[0]))[1]["price"]
+    return found
+
+
 def test_bestsellers_are_orders_at_the_price_of_their_time() -> None:
     rows, result = played()
     revenue: dict[str, Decimal] = collections.defaultdict(Decimal)
-    orders = {row["order"]: row for row in rows["orders"]}
-    assert len(orders) < len(rows["orders"])
-    for order in orders.values():
-        valid = [p for p in rows["prices"] if p["product"] == order["product"] and p["since"] <= order["at"]]
-        price = max(enumerate(valid), key=lambda found: (found[1]["since"], found[0]))[1]["price"]
-        revenue[order["product"]] += order["pieces"] * price
+    assert len(orders(rows)) < len(rows["orders"])
+    for order in orders(rows).values():
+        revenue[order["product"]] += order["pieces"] * price(rows, order["product"], order["at"])
     best = sorted(revenue.items(), key=lambda item: (-item[1], item[0]))[:5]
     found = sorted(result.views["bestsellers"], key=lambda row: row["place"])
     assert [(row["product"], row["revenue"]) for row in found] == best
+
+
+def test_large_orders_are_told_of() -> None:
+    rows, result = played()
+    told = result.topics["shop.alerts.large-orders"]
+    assert all(row["amount"] >= 200 for row in told)
+    large = {
+        name
+        for name, order in orders(rows).items()
+        if order["pieces"] * price(rows, order["product"], order["at"]) >= 200
+    }
+    # A price that became known late may have made one small again.
+    assert large and large <= {row["order"] for row in told}
 
 
 def test_traffic_counts_every_page_view_late_ones_too() -> None:

@@ -92,7 +92,8 @@ def _picture(scene: Scene, width: int) -> RenderableType:
     tables.add_row(_topics(scene), *(_view(title, rows) for title, rows in views if rows))
     keys = Text.assemble(*(part for key, does in scene.keys for part in ((f" {key} ", "reverse"), f" {does}   ")))
     address = Text.assemble("open ", (scene.url or "", "bold underline"))
-    return Group(Text(), head, Text(), tables, Text(_ledger(scene), style="dim"), Text(), address, keys)
+    alert = Text(_alert(scene), style="dim", no_wrap=True, overflow="ellipsis")
+    return Group(Text(), head, Text(), tables, Text(_ledger(scene), style="dim"), alert, Text(), address, keys)
 
 
 def _topics(scene: Scene) -> Table:
@@ -121,6 +122,10 @@ def _table(title: str, columns: tuple[str, ...], right: Any) -> Table:
 def _ledger(scene: Scene) -> str:
     counted = ", ".join(f"{figures.count(value)} {name}" for name, value in scene.ledger.items())
     return f"ledger: {counted}" if counted else ""
+
+
+def _alert(scene: Scene) -> str:
+    return f"alert: {safe(' '.join(scene.alert.split()))}" if scene.alert else ""
 
 
 def _span(seconds: float) -> str:

@@ -1,5 +1,7 @@
 """A web shop: everything that `riverrun demo` computes. Copy it, change it, and run it: riverrun run flow.py"""
 
+import os
+
 import riverrun as rr
 
 # What happens, as it comes from browsers, tills and devices. Each topic says who it is about and when it happened.
@@ -51,9 +53,13 @@ flow.topic("searches-without-click", answered.where("clicked is null").drop("cli
 
 # Orders that were sent twice count once, at the price of their time; a price that becomes known late corrects them.
 placed = orders.dedupe("order", within="5 minutes").as_of(prices, on="product", how="left", late=rr.correct("1 minute"))
-sold = placed.with_columns(amount="pieces * price").group("product")
-sales = sold.agg(orders=rr.count(), pieces=rr.sum("pieces"), revenue=rr.sum("amount"))
+priced = placed.with_columns(amount="pieces * price")
+sales = priced.group("product").agg(orders=rr.count(), pieces=rr.sum("pieces"), revenue=rr.sum("amount"))
 flow.view("bestsellers", sales.top(5, "revenue desc, product", rank="place"))
+# Somebody wants to know of large orders. `riverrun demo` receives the messages itself; yours go to mailto://… or jsons://….
+hook = os.environ.get("SHOP_ALERTS", "json://localhost:8401/alerts")
+large = priced.where("amount >= 200").select("order", "user", "product", "pieces", "amount")
+flow.alert("large-orders", large, to=hook, message="{user}: {pieces} × {product} for {amount}", every="10 seconds")
 
 # Devices' clocks are wrong by minutes; what they measured counts when it happened. What is too late is put aside.
 corrected = readings.clock(occurred="measured", sent="sent", by="device")

@@ -16,6 +16,7 @@ from typing import Any
 from riverrun.cli import figures
 from riverrun.cli.shop.balance import Claim, balance
 from riverrun.cli.shop.display import Display
+from riverrun.cli.shop.inbox import Inbox
 from riverrun.cli.shop.keyboard import Keyboard
 from riverrun.cli.shop.notice import Notice
 from riverrun.cli.shop.scene import Observer
@@ -58,9 +59,11 @@ class Performance:
             self._river.topic(spec)
         self._sending = Sending(self._river.path, rate, seed)
         stack.callback(self._sending.end)
-        self._processing = Processing(self._river)
+        self._inbox = Inbox()
+        stack.callback(self._inbox.close)
+        self._processing = Processing(self._river, self._inbox.environment)
         stack.callback(lambda: self._processing.end(_AT_ONCE if self._hurried else _IN_ORDER))
-        self._observer = Observer(self._river, self._processing, self._begun)
+        self._observer = Observer(self._river, self._processing, self._inbox, self._begun)
         self._serve(stack, port)
         if browser:
             _open(self.url)
@@ -81,6 +84,7 @@ class Performance:
             "first_numbers": self._first,
             "start": self._start,
             "sent": self.sent,
+            "alerts": len(self._inbox.keys),
             "kills": self._processing.kills,
             "outages": [round(outage, 1) for outage in self._processing.outages],
             "checks": [{"claim": one.claim, "held": one.held, "found": one.found} for one in self.claims],

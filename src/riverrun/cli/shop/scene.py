@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from riverrun.cli.shop.inbox import Inbox
 from riverrun.cli.shop.supervision import Processing
 from riverrun.cli.shop.topics import KINDS
 from riverrun.errors import RiverrunError
@@ -39,6 +40,7 @@ class Scene:
     topics: Mapping[str, tuple[int, float]]
     views: list[tuple[str, list[dict[str, Any]]]]
     ledger: Mapping[str, int]
+    alert: str | None  # the last message
     url: str | None
     keys: list[tuple[str, str]]
 
@@ -51,9 +53,10 @@ class Scene:
 class Observer:
     """Looks at a river."""
 
-    def __init__(self, river: River, processing: Processing, begun: float) -> None:
+    def __init__(self, river: River, processing: Processing, inbox: Inbox, begun: float) -> None:
         self._river = river
         self._processing = processing
+        self._inbox = inbox
         self._begun = begun
         self._seen: collections.deque[tuple[float, dict[str, int]]] = collections.deque()
 
@@ -75,6 +78,7 @@ class Observer:
             topics={name: (count, (count - before.get(name, 0)) / passed) for name, count in rows.items()},
             views=[("bestsellers", self._asked("bestsellers", _BEST)), ("traffic", self._asked("traffic", _NEWEST))],
             ledger=self._ledger(),
+            alert=self._inbox.last,
             url=url,
             keys=keys,
         )

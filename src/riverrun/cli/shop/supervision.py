@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from typing import IO, Any
 
 from riverrun.cli.shop.family import await_end, family
@@ -45,11 +47,12 @@ class Processing:
     flow = flow
     name = flow.name
 
-    def __init__(self, river: River) -> None:
+    def __init__(self, river: River, environment: Mapping[str, str]) -> None:
         self.kills = 0
         self.died: float | None = None  # when, if nobody runs the flow now
         self.outages: list[float] = []  # seconds from each death to the next epoch
         self._river = river
+        self._environment = environment
         self._ran = False
         self._starts = 0  # in a row, that came to nothing
         self._left: list[str] = []
@@ -138,7 +141,7 @@ class Processing:
         self._log.close()
 
     def _begin(self) -> subprocess.Popen[bytes]:
-        return _start([*COMMAND, self._river.path], self._log)
+        return _start([*COMMAND, self._river.path], self._log, self._environment)
 
     def _said(self) -> dict[str, Any]:
         return told(f"{self._river.path}/{PROCESSING}")
@@ -155,9 +158,10 @@ class Processing:
         return f"exit code {self._process.returncode}{''.join(f', {line.strip()}' for line in lines[-1:])}"
 
 
-def _start(command: list[str], output: Any) -> subprocess.Popen[bytes]:
+def _start(command: list[str], output: Any, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
+        env={**os.environ, **(environment or {})},
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
