@@ -92,12 +92,54 @@ def demo(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
         one.close()
 
 
-def killed_in_the_middle(running: Demo) -> dict[str, Any]:
-    """Break it, and give the summary of a demo in which nothing was lost."""
-    running.until_running()
+def broken_by_command(running: Demo) -> None:
     asked = [sys.executable, "-m", "riverrun.cli", "demo", "break", "--river", str(running.river), "--json"]
     broken = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert json.loads(broken.stdout)["kills"] == 1
+
+
+def broken_in_a_browser(running: Demo) -> None:
+    """Its pages move, and the button does what it says; no error in the console, no request to anywhere else."""
+    from playwright.sync_api import sync_playwright
+
+    from serve.test_browser import CHROMIUM, OPTIONS, moving
+
+    if not os.path.exists(CHROMIUM):
+        broken_by_command(running)
+        return
+    url = running.told()["url"]
+    errors: list[str] = []
+    requests: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        page = browser.new_page(base_url=url)
+        page.set_default_timeout(PATIENCE * 1000)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto("/")
+        moving(page, "#figures")
+        moving(page, "#graph")
+        page.click("text=Break it")
+        page.wait_for_selector("#control >> text=killed")
+        assert "Events are accepted as before" in str(page.text_content("#control"))
+        assert page.is_disabled("text=Break it")
+        moving(page, "#control")
+        page.wait_for_selector("#control >> text=it was back after")
+        assert "● yes every event in the log is counted, once" in str(page.text_content("#control"))
+        moving(page, "#figures")
+        assert page.is_hidden("#connection")
+        page.goto("/ui/alerts")
+        page.wait_for_selector("#told >> text=delivered")
+        browser.close()
+    assert errors == []
+    assert requests and [one for one in requests if not one.startswith(url)] == []
+
+
+def killed_in_the_middle(running: Demo, broken: Callable[[Demo], None]) -> dict[str, Any]:
+    """Break it, and give the summary of a demo in which nothing was lost."""
+    running.until_running()
+    broken(running)
     running.told()
     code, out, err = running.end()
     summary = json.loads(out)
@@ -118,7 +160,7 @@ def killed_in_the_middle(running: Demo) -> dict[str, Any]:
 
 def test_nothing_is_lost_when_the_processing_is_killed(demo: Callable[..., Demo], riverrun: Any) -> None:
     running = demo("--for", "4s", "--rate", "150", "--json")
-    summary = killed_in_the_middle(running)
+    summary = killed_in_the_middle(running, broken_by_command)
     river = str(running.river)
     counted = riverrun("view", "get", "events", "--river", river, "--json").json
     assert sum(row["events"] for row in counted) > 500
@@ -131,7 +173,7 @@ def test_nothing_is_lost_when_the_processing_is_killed(demo: Callable[..., Demo]
 @pytest.mark.recovery
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_when_spark_is_killed(demo: Callable[..., Demo]) -> None:
-    summary = killed_in_the_middle(demo("--for", "20s", "--json", spark=True))
+    summary = killed_in_the_middle(demo("--for", "45s", "--json", spark=True), broken_in_a_browser)
     assert [step["doing"] for step in summary["start"]][-3:] == [
         "starting Spark",
         "compiling the flow",
