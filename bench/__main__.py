@@ -16,7 +16,7 @@ from bench.figure import Figure, WrongResult
 from bench.flow import freshness, state
 from bench.log import append, history, latency, read, sends
 from bench.nexmark import throughput
-from bench.serve import ingest
+from bench.serve import ingest, streams
 
 # Each takes a directory of its own and gives its figures one by one.
 BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
@@ -29,6 +29,7 @@ BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
     "freshness": freshness.run,
     "nexmark": throughput.run,
     "http": ingest.run,
+    "streams": streams.run,
 }
 
 

@@ -24,6 +24,7 @@ class Effort:
     flow_seconds: float
     nexmark_events: int
     queries: tuple[str, ...]  # of Nexmark
+    streams: int  # clients that follow a topic
 
 
 TABLES = ("q3", "q4", "q8", "q9", "q13", "q18", "q19", "q20", "q23")  # joins and maintained tables
@@ -44,6 +45,7 @@ FULL = Effort(
     flow_seconds=30.0,
     nexmark_events=1_000_000,
     queries=(*TABLES, *OTHERS),
+    streams=200,
 )
 QUICK = Effort(
     rounds=3,
@@ -61,6 +63,7 @@ QUICK = Effort(
     flow_seconds=10.0,
     nexmark_events=200_000,
     queries=TABLES,
+    streams=100,
 )
 TINY = Effort(
     rounds=1,
@@ -78,4 +81,5 @@ TINY = Effort(
     flow_seconds=2.0,
     nexmark_events=5_000,
     queries=("q3", "q9"),
+    streams=5,
 )
