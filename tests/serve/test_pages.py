@@ -18,6 +18,7 @@ from riverrun.serve.pages.arrivals import Arrivals
 from riverrun.serve.pages.chart import framed
 from riverrun.serve.pages.graph import HEIGHT, layout
 from riverrun.serve.pages.routes import dashboard
+from riverrun.serve.pages.view import Recent
 from riverrun.serve.server import Background
 from riverrun.settings import Settings
 from riverrun.views import ViewSpec
@@ -236,6 +237,27 @@ def test_a_view_whose_name_is_odd(http: httpx.Client, river: River) -> None:
     assert all("a%2Fb%20c%3F" in str(one["href"]) for one in page.of("a") if "order=" in str(one["href"]))
 
 
+def test_the_newest_changes_of_a_view_are_each_read_once(river: River, totals: Flow) -> None:
+    recent, written = Recent(), 0
+
+    def commit(rows: int) -> None:
+        nonlocal written
+        totals.commit(*((f"user-{number:03}", number, 0.5, 1) for number in range(written, written + rows)))
+        written += rows
+
+    def seen() -> list[int]:
+        newest = river.store.progress("totals").commit
+        return [change.after["n"] for change in recent.look(river.store, "totals", newest) if change.after]
+
+    assert seen() == []
+    for rows in (1, 3, 0, 20, 2, 0, 5):
+        commit(rows)
+        assert seen() == seen() == list(range(written))[: -15 - 1 : -1]
+    for _ in range(20):  # while nobody looked
+        commit(1)
+    assert seen() == list(range(written))[: -15 - 1 : -1]
+
+
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
@@ -435,8 +457,8 @@ def test_a_replay_of_old_rows_is_in_the_frame(river: River) -> None:
 
 
 def test_the_graph_is_laid_out_without_overlaps() -> None:
-    edges = [("a", "c"), ("b", "c"), ("a", "d"), ("c", "e"), ("d", "f"), ("c", "g"), ("e", "h")]
-    placed = layout(list("abcdefgh"), edges).places
+    edges = (("a", "c"), ("b", "c"), ("a", "d"), ("c", "e"), ("d", "f"), ("c", "g"), ("e", "h"))
+    placed = layout(tuple("abcdefgh"), edges).places
     assert all(placed[start].x < placed[end].x for start, end in edges)
     assert len({(place.x, place.y) for place in placed.values()}) == 8
     assert {placed[end].x for end in "fgh"} == {max(place.x for place in placed.values())}
@@ -455,8 +477,8 @@ def test_every_class_of_the_style_sheet_is_used() -> None:
 
 
 def test_a_long_edge_goes_around_the_boxes_between() -> None:
-    edges = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")]
-    made = layout(list("abcd"), edges)
+    edges = (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"))
+    made = layout(tuple("abcd"), edges)
     straight = [float(y) for y in re.findall(r"C\S+ \S+ \S+ (\S+) \S+ \S+?H", made.paths["a", "d"])]
     assert len(straight) == 2
     for y, passed in zip(straight, "bc", strict=True):
@@ -464,6 +486,6 @@ def test_a_long_edge_goes_around_the_boxes_between() -> None:
 
 
 def test_results_stand_around_what_they_come_from() -> None:
-    placed = layout(list("abcd"), [("a", "b"), ("a", "c"), ("a", "d")]).places
+    placed = layout(tuple("abcd"), (("a", "b"), ("a", "c"), ("a", "d"))).places
     assert placed["c"].y == placed["a"].y
     assert placed["b"].y < placed["a"].y < placed["d"].y

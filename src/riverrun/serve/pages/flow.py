@@ -67,7 +67,7 @@ def _numbers(known: FlowHistory) -> Html:
 
 
 def _graph(drawn: Picture, asked: Asked) -> Html:
-    placed = layout([box.id for box in drawn.boxes], [(line.start, line.end) for line in drawn.lines])
+    placed = layout(tuple(box.id for box in drawn.boxes), tuple((line.start, line.end) for line in drawn.lines))
     edges = [
         tag("path", d=placed.paths[line.start, line.end], class_="edge moving" if line.rate else "edge")
         for line in drawn.lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 WIDTH, HEIGHT, ACROSS, BETWEEN, MARGIN = 168, 64, 80, 24, 8
@@ -42,7 +43,8 @@ class _Lane:
 _Item = str | _Lane
 
 
-def layout(nodes: Sequence[str], edges: Sequence[Edge]) -> Layout:
+@lru_cache(maxsize=16)
+def layout(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> Layout:
     """Place nodes of a graph without cycles; `nodes` in an order in which inputs come first."""
     column = _columns(nodes, edges)
     ways: dict[Edge, list[_Item]] = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import islice
+import threading
+from contextlib import suppress
+from itertools import islice, takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +34,10 @@ def draw(history: History, asked: Asked) -> Drawn:
     progress = store.progress(spec.name)
     # A look that finds the same commit shows the same rows: nothing is read again.
     version = (asked.path, tuple(sorted(asked.query.items())), progress.commit)
-    grid, changes = history.kept(version, 3600, lambda: (_grid(store, spec, asked), _changes(store, spec, progress)))
+    recent = history.kept(("changes", spec.name), 60, Recent)
+    grid, changes = history.kept(
+        version, 3600, lambda: (_grid(store, spec, asked), _changes(recent.look(store, spec.name, progress.commit)))
+    )
     regions = {
         "summary": summary(history, asked),
         "figures": _numbers(history, store, spec, progress),
@@ -140,9 +145,8 @@ def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _changes(store: Store, spec: ViewSpec, progress: Progress) -> Html:
+def _changes(newest: list[Change]) -> Html:
     head = join(tag("div", tag("h2", "Changes"), _pause(), class_="row"))
-    newest = _newest(store, spec, progress)
     if not newest:
         return join(head, empty("No change is kept of the last commits"))
     rows = []
@@ -161,17 +165,46 @@ def _changes(store: Store, spec: ViewSpec, progress: Progress) -> Html:
     return join(head, table("What changed last, newest first", heads(["Change", "Row", "Cursor"]), rows))
 
 
-def _newest(store: Store, spec: ViewSpec, progress: Progress) -> list[Change]:
+class Recent:
+    """The newest changes of a view, of which every look reads only those that are new."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._commit = 0
+        self._changes: list[Change] = []
+
+    def look(self, store: Store, view: str, commit: int) -> list[Change]:
+        """The newest first."""
+        with self._lock:
+            if commit > self._commit:
+                behind = commit - self._commit
+                new: list[Change] | None = None
+                if len(self._changes) == _CHANGES and behind <= _BACK[-1]:
+                    with suppress(OutOfRange):  # the view was made anew
+                        new = _behind(store, view, commit, behind)
+                found = _back(store, view, commit) if new is None else [*self._changes, *new]
+                self._changes = found[-_CHANGES:]
+                self._commit = commit
+            return self._changes[::-1]
+
+
+def _back(store: Store, view: str, commit: int) -> list[Change]:
+    """Enough changes, if the last few commits have so many."""
     found: list[Change] = []
     for back in _BACK:
         try:
-            after = Cursor(max(progress.commit - back, 0))
-            found = list(islice(store.changes(spec.name, after), _READ))[-_CHANGES:]
+            found = _behind(store, view, commit, back)
         except OutOfRange:
             break
         if len(found) >= _CHANGES:
             break
-    return found[::-1]
+    return found
+
+
+def _behind(store: Store, view: str, commit: int, back: int) -> list[Change]:
+    """The changes of so many commits, up to this one."""
+    every = islice(store.changes(view, Cursor(max(commit - back, 0))), _READ)
+    return list(takewhile(lambda change: Cursor.parse(change.cursor).commit <= commit, every))
 
 
 def _different(change: Change) -> dict[str, Any]:
