@@ -16,6 +16,7 @@ from riverrun.river import River
 from riverrun.serve.server import Background, serve_in_background
 from riverrun.serve.tokens import line
 from riverrun.settings import Settings
+from serve.control import Bell
 from serve.shop import Customers, ShopRun, shop_flow
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -233,6 +234,25 @@ def test_without_scripts_the_pages_say_the_same(browser: Any, served: Background
         assert said in page.text_content("main")
     assert page.locator("noscript").count() == 1
     context.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_button_is_pressed_by_a_form(browser: Any, shop: River, scripts: bool) -> None:
+    """A browser says of its own accord where a form comes from, and nothing else is accepted."""
+    bell = Bell()
+    with serve_in_background(shop, shop.shop, port=0, pages=bell.pages) as served:  # type: ignore[attr-defined]
+        context = browser.new_context(base_url=served.url, java_script_enabled=scripts)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto("/ui/ledger")
+        assert "rung 0 times" in page.text_content("#control")
+        page.click("text=Ring")
+        page.wait_for_selector("#control >> text=rung 1 times")
+        assert page.url == f"{served.url}/ui/ledger"
+        bell.press()
+        if scripts:
+            page.wait_for_selector("#control >> text=rung 2 times")
+        context.close()
 
 
 def _streams(served: Background) -> int:

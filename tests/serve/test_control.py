@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
-from riverrun.errors import RiverrunError, TimedOut
+from riverrun.errors import TimedOut
 from riverrun.river import River
-from riverrun.serve.pages.control import Control, within
-from riverrun.serve.pages.markup import tag
-from riverrun.serve.pages.routes import dashboard
+from riverrun.serve.pages.control import within
 from riverrun.serve.server import Background
 from riverrun.serve.tokens import line
 from riverrun.settings import Settings
 from serve.conftest import Flow
+from serve.control import Bell
 from serve.test_pages import PAGES, Page
-
-
-class Bell:
-    """Counts how often it was rung."""
-
-    def __init__(self) -> None:
-        self.rung = 0
-        self.fails: RiverrunError | None = None
-
-    def press(self) -> None:
-        if self.fails:
-            raise self.fails
-        self.rung += 1
-
-    @property
-    def pages(self) -> partial[None]:
-        def draw(history: object, action: str) -> str:
-            said = f"rung {self.rung} times"
-            return tag("form", tag("button", "Ring", type="submit"), said, method="post", action=action)
-
-        return partial(dashboard, control=Control("/ui/ring", draw, self.press))  # type: ignore[arg-type]
 
 
 @pytest.fixture
