@@ -47,8 +47,9 @@ def demo(
 ) -> None:
     """A web shop at work: events, a flow on Spark with windows and joins, views, all of it served over HTTP.
 
-    Press b to kill the processing, and see that nothing is lost; q or Ctrl-C to end. At the end it is checked that every
-    event was counted once; the exit code is 1 if not. With --json a summary is printed then.
+    Press b, or the button of its page, to kill the processing, and see that nothing is lost; q or Ctrl-C to end. At the
+    end it is checked that every event was counted once; the exit code is 1 if not. With --json a summary is printed
+    then.
     """
     if context.invoked_subcommand is not None:
         return
