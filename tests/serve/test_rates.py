@@ -14,7 +14,7 @@ from riverrun.river import River
 from riverrun.serve.backend import Backend
 from riverrun.serve.flows import Flows
 from riverrun.serve.pages import flow
-from riverrun.serve.pages.history import FlowHistory, History, Sample
+from riverrun.serve.pages.history import Counted, FlowHistory, History
 from riverrun.serve.pages.rates import edge_rates
 from riverrun.serve.pages.shell import Asked
 from serve.conftest import ORDERS, Flow
@@ -36,15 +36,15 @@ def shop() -> Declared:
 SOURCE, GROUP = (next(node.id for node in shop().nodes if node.kind == kind) for kind in ("stream", "group"))
 
 
-def sample(seconds: int, read: int = 0, accepted: int = 0, grouped: int = 0, changed: int = 0) -> Sample:
+def counted(seconds: int, read: int = 0, accepted: int = 0, grouped: int = 0, changed: int = 0) -> Counted:
     reads = {(SOURCE, "topic"): read, (GROUP, "in"): grouped}
-    return Sample(seconds * SECOND, {}, reads, {(SOURCE, "topic"): accepted}, {"totals": changed})
+    return Counted(seconds * SECOND, reads, {(SOURCE, "topic"): accepted}, {"totals": changed})
 
 
-def rates(history: History, *samples: Sample) -> dict[str, float]:
+def rates(history: History, *counts: Counted) -> dict[str, float]:
     """By the labels of both sides."""
     declared, known = shop(), FlowHistory()
-    known.samples.extend(samples)
+    known.counts.extend(counts)
     labels = {node.id: node.label for node in declared.nodes} | {end.id: end.name for end in declared.ends}
     found = edge_rates(history, "shop", known, declared)
     return {f"{labels[start]} → {labels[end]}": rate for (start, end), rate in found.items()}
@@ -58,11 +58,11 @@ def history(river: River) -> Iterator[History]:
 
 
 def test_nothing_is_known_before_there_are_two_samples(history: History) -> None:
-    assert rates(history) == rates(history, sample(0)) == {}
+    assert rates(history) == rates(history, counted(0)) == {}
 
 
 def test_what_was_counted_and_what_follows_from_it(history: History) -> None:
-    assert rates(history, sample(0), sample(10, read=250, accepted=200, grouped=200, changed=30)) == {
+    assert rates(history, counted(0), counted(10, read=250, accepted=200, grouped=200, changed=30)) == {
         "orders → where amount > 100": 20.0,  # without what went into quarantine
         "orders → where amount < 0": 20.0,
         "orders → drop at": 20.0,
@@ -72,7 +72,7 @@ def test_what_was_counted_and_what_follows_from_it(history: History) -> None:
 
 
 def test_a_zero_is_known(history: History) -> None:
-    assert set(rates(history, sample(0, read=9, accepted=9), sample(5, read=9, accepted=9)).values()) == {0.0}
+    assert set(rates(history, counted(0, read=9, accepted=9), counted(5, read=9, accepted=9)).values()) == {0.0}
 
 
 def test_a_derived_topic_tells_of_what_is_before_it(history: History) -> None:
@@ -93,7 +93,7 @@ def test_changes_of_views_are_counted_while_somebody_looks(history: History, tot
     assert history.flows["shop"].view_rate("totals") is None
     totals.commit(("ada", 1, 9.5, -1), ("ada", 2, 19.0, 1), ("bob", 1, 1.0, 1))
     history.sample()
-    first, second = history.flows["shop"].samples
+    first, second = history.flows["shop"].counts
     assert (first.changed, second.changed) == ({"totals": 0}, {"totals": 2})
     assert (history.flows["shop"].view_rate("totals") or 0) > 0
 

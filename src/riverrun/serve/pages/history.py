@@ -32,6 +32,7 @@ _EPOCHS = 120
 _MARKS = 60
 _TOPICS = 200  # more are listed, but not measured
 _KEPT = 256  # answers that are kept for a moment
+_COUNTS = 32
 _RATE = 10.0  # seconds that a rate is taken over
 EVERY, UNWATCHED = 1.0, 5.0  # seconds between two samples
 
@@ -42,6 +43,13 @@ class Sample:
 
     at: int
     watermarks: dict[str, int | None]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a flow had counted at a moment; only rates need it, so not many are kept."""
+
+    at: int
     read: dict[tuple[str, str], int]  # by node and input
     accepted: dict[tuple[str, str], int]
     changed: dict[str, int]  # rows of each view, since somebody first looked
@@ -61,6 +69,7 @@ class FlowHistory:
     """One flow, as far back as is remembered."""
 
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
+    counts: deque[Counted] = field(default_factory=lambda: deque(maxlen=_COUNTS))
     epochs: dict[int, dict[str, Any]] = field(default_factory=dict)
     marks: deque[Mark] = field(default_factory=lambda: deque(maxlen=_MARKS))
     status: dict[str, Any] = field(default_factory=dict)
@@ -78,7 +87,8 @@ class FlowHistory:
             {(entry["node"], entry["input"]): entry[kind] for entry in status["ledger"]}
             for kind in ("read", "accepted")
         )
-        self.samples.append(Sample(at, watermarks, read, accepted, dict(self.changed)))
+        self.samples.append(Sample(at, watermarks))
+        self.counts.append(Counted(at, read, accepted, dict(self.changed)))
         if status["epoch"] and status["epoch"] not in self.epochs:
             self.epochs[status["epoch"]] = {
                 "epoch": status["epoch"],
@@ -101,23 +111,23 @@ class FlowHistory:
 
     def rate(self, node: str, name: str) -> float | None:
         """Rows per second read by an input of a node; None where that is not known (yet)."""
-        return self._per_second(lambda sample: sample.read.get((node, name)))
+        return self._per_second(lambda one: one.read.get((node, name)))
 
     def accepted_rate(self, node: str, name: str) -> float | None:
         """The same without those that were put aside or left out."""
-        return self._per_second(lambda sample: sample.accepted.get((node, name)))
+        return self._per_second(lambda one: one.accepted.get((node, name)))
 
     def view_rate(self, view: str) -> float | None:
         """Rows of a view that change in a second."""
-        return self._per_second(lambda sample: sample.changed.get(view))
+        return self._per_second(lambda one: one.changed.get(view))
 
-    def _per_second(self, count: Callable[[Sample], int | None]) -> float | None:
-        samples = list(self.samples)
-        now = samples[-1] if samples else None
+    def _per_second(self, count: Callable[[Counted], int | None]) -> float | None:
+        counts = list(self.counts)
+        now = counts[-1] if counts else None
         last = None if now is None else count(now)
         if now is None or last is None:
             return None
-        since = next((one for one in samples if one.at >= now.at - _RATE * 1e6), now)
+        since = next((one for one in counts if one.at >= now.at - _RATE * 1e6), now)
         return None if since is now else (last - (count(since) or 0)) / ((now.at - since.at) / 1e6)
 
     def _notice(self, before: dict[str, Any], status: dict[str, Any], at: int) -> None:
