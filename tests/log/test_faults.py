@@ -359,3 +359,30 @@ def test_a_topic_whose_description_is_damaged_can_be_dropped(tmp_path):
             river.topic("t")
         river.drop_topic("t")
         assert numbers(river.topic("t", "n bigint")) == []
+
+
+def test_two_may_finish_the_same_drop(tmp_path, monkeypatch):
+    """Somebody opens a topic while it is being dropped, and is faster; the name is used again before the other goes on."""
+    with River(tmp_path / "river") as river:
+        river.topic("t", "n bigint", fsync="os").append({"n": 1})
+        other = River(tmp_path / "river")
+        unlink = os.unlink
+
+        def slow(entry, **more):
+            monkeypatch.undo()
+            other.topic("t", "n bigint", fsync="os").append({"n": 2})
+            unlink(entry, **more)
+
+        monkeypatch.setattr("riverrun.log.catalogue.os.unlink", slow)
+        river.drop_topic("t")
+        assert other.topics() == ["t"]
+        assert river.topic("t").read().column("n").to_pylist() == [2]
+        other.close()
+
+
+def test_a_topic_without_its_schema_is_damaged(tmp_path):
+    with River(tmp_path / "river") as river:
+        river.topic("t", "n bigint", fsync="os")
+    (tmp_path / "river/topics/t/schema/1").unlink()
+    with River(tmp_path / "river") as river, pytest.raises(Corrupt, match=r"topic\.json cannot be read"):
+        river.topic("t")

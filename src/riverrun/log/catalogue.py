@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 
 from riverrun.errors import Corrupt, NotFound, Unavailable, did_you_mean
 from riverrun.failpoints import failpoint
@@ -64,6 +65,7 @@ class Catalogue:
 
     def _finish_drop(self, name: str) -> None:
         dropped = self._dropped(name)
+        was_there = os.path.exists(dropped)
         if os.path.exists(f"{dropped}/topic.json"):
             try:
                 archive = archive_of(load_spec(dropped)[0])
@@ -71,17 +73,20 @@ class Catalogue:
                 archive = None  # what a damaged topic had in its archive, nobody can tell any more
             if archive:
                 discard(archive)
-        if os.path.exists(dropped):
+        with suppress(FileNotFoundError):  # somebody else who opens it finishes the same
             mark_dropped(f"{dropped}/state")
             for entry in os.scandir(dropped):
-                shutil.rmtree(entry) if entry.is_dir(follow_symlinks=False) else os.unlink(entry)
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(entry) if entry.is_dir(follow_symlinks=False) else os.unlink(entry)
         failpoint("drop.removed")
         with self._coordination.transaction() as db:
+            if was_there and not os.path.exists(dropped):
+                return  # somebody else has finished it; the name may be that of a new topic by now
             for table in ("owners", "starts", "offsets", "cursors", "messages"):
                 db.execute(f"delete from {table} where topic = ?", (name,))
             db.execute("delete from topics where name = ?", (name,))
         failpoint("drop.forgotten")
-        if os.path.exists(dropped):
+        with suppress(FileNotFoundError):
             os.rmdir(dropped)
 
     def _dropped(self, name: str) -> str:

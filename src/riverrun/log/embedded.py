@@ -72,12 +72,12 @@ def load_spec(directory: str) -> tuple[TopicSpec, dict[int, str]]:
         versions = {
             int(v): _read_text(f"{directory}/schema/{v}") for v in os.listdir(f"{directory}/schema") if v.isdigit()
         }
-        found = options.pop("format")
+        found, newest = options.pop("format"), max(versions)
     except (OSError, ValueError, KeyError) as error:
         raise Corrupt(f"{path} cannot be read: {error}", hint="Restore the topic's directory from a copy") from None
     if found > _FORMAT:
         raise NewerFormat(f"{path} was written by a newer Riverrun (format {found})", hint="Upgrade Riverrun")
-    return TopicSpec(schema=versions[max(versions)], **options), versions
+    return TopicSpec(schema=versions[newest], **options), versions
 
 
 class EmbeddedTopic(Topic):
