@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import riverrun as rr
+from riverrun.errors import Corrupt
 from riverrun.flow import Flow as Declared
 from riverrun.river import River
 from riverrun.serve.backend import Backend
@@ -85,6 +86,25 @@ def test_a_derived_topic_tells_of_what_is_before_it(history: History) -> None:
         "with amount * 100 as cents → large": 5.0,
         "union → both": 7.0,  # of the other input it is not said
     }
+
+
+def test_a_topic_that_is_being_dropped_is_no_trouble(
+    history: History, river: River, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(name: str) -> None:
+        raise Corrupt(f"{name} is missing")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(history.backend, "topic", fails)
+        history.sample()
+        assert history.trouble is None
+        history.sample()
+        assert history.trouble == "orders is missing"
+    history.sample()
+    assert history.trouble is None
+    river.drop_topic("orders")
+    history.sample()
+    assert history.trouble is None
 
 
 def test_changes_of_views_are_counted_while_somebody_looks(history: History, totals: Flow) -> None:

@@ -153,6 +153,7 @@ class History:
         self.viewers = 0
         self.trouble: str | None = None
         self._looked = 0.0
+        self._doubtful: set[str] = set()
         self._keeping = threading.Lock()
         self._kept: dict[Hashable, tuple[float, Any]] = {}
 
@@ -254,7 +255,14 @@ class History:
             self.ends.pop(gone)
             self.arrivals.pop(gone, None)
         for name in names:
-            latest = self.backend.topic(name).latest[name]
+            try:
+                latest = self.backend.topic(name).latest[name]
+                self._doubtful.discard(name)
+            except RiverrunError:
+                if name in self._doubtful:
+                    raise
+                self._doubtful.add(name)  # the first time it may just be being dropped
+                continue
             self.ends.setdefault(name, deque(maxlen=_SAMPLES)).append((at, sum(latest.values())))
         for name, producers in self._sources():
             if name in names:
