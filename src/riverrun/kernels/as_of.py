@@ -44,6 +44,7 @@ from riverrun.kernels.matching import (
 )
 from riverrun.kernels.sides import Sides
 from riverrun.kernels.versions import VERSION, Versions
+from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
 
 _HIDDEN = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64(), RECEIVED: STAMP}
@@ -128,7 +129,7 @@ class AsOf:
         for part in slices(first["_from"].to_numpy(), self.horizon // 16):
             keys = first if part is None else first.filter(part)
             held = self._rows.probe(table, keys.select(on), int(keys["_from"].to_numpy().min()), MAX_TIME)
-            found.append(held.join(keys, on=on).filter(pl.col(TIME) >= pl.col("_from")))
+            found.append(equijoin(held, keys, on).filter(pl.col(TIME) >= pl.col("_from")))
         staying = pl.concat([fresh.clear(), *(part.select(fresh.columns) for part in found)])
         staying = staying.join(taken, on=ID, how="anti") if len(taken) else staying
         return pl.concat([marked(staying, True, True), marked(taken, True, False), marked(fresh, False, True)])
@@ -154,9 +155,9 @@ class AsOf:
         answers = self._issued(rows.filter(contested), known, new[contested], 1)
         values = [name for name in answers.columns if name != WEIGHT]
         if len(taken_back) and len(answers):
-            unchanged = answers.join(taken_back, on=values, how="semi", nulls_equal=True)
-            taken_back = taken_back.join(unchanged, on=values, how="anti", nulls_equal=True, maintain_order="left")
-            answers = answers.join(unchanged, on=values, how="anti", nulls_equal=True, maintain_order="left")
+            unchanged = equijoin(answers, taken_back, values, "semi")
+            taken_back = equijoin(taken_back, unchanged, values, "anti", maintain_order="left")
+            answers = equijoin(answers, unchanged, values, "anti", maintain_order="left")
         first = again & ~contested
         answers = pl.concat([answers, self._issued(rows.filter(first), known, new[first], 1)])
         return pl.concat([taken_back, answers[log_order(answers)] if contested.any() else answers])

@@ -15,6 +15,7 @@ from riverrun.kernels.aggregates.parts import combine
 from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import CELL, Distinct, Extremes, Inventory, Place
 from riverrun.kernels.windows import equal
+from riverrun.state.equality import equijoin
 from riverrun.state.table import FOUND, State, TableSpec
 
 CELLS = "cells"
@@ -81,7 +82,7 @@ class Cells:
         before: Stock = {}
         after: Stock = {}
         if self.aggregates.items:
-            coded = rows.join(cells.with_row_index(CELL), on=self.place.address, how="left", nulls_equal=True)
+            coded = equijoin(rows, cells.with_row_index(CELL), self.place.address, "left")
             for tally in self._tallies:
                 items = tally.items.of(coded, [CELL])
                 new = new.hstack(tally.update(state, items, cells, old, self.place))

@@ -15,6 +15,7 @@ import polars as pl
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
 from riverrun.kernels.netting import net, versions
 from riverrun.kernels.windows import keyed, keys
+from riverrun.state.equality import equijoin
 from riverrun.state.hashing import hash_columns
 from riverrun.state.table import State, TableSpec
 
@@ -48,7 +49,7 @@ class Changes:
         shown = pl.struct(pl.col(name).cast(self.schema[name]) for name in self.columns or self.schema)
         before = old.select(*key, shown.alias(BEFORE), pl.col(TIME).alias(_EARLIER))
         after = new.select(*key, shown.alias(AFTER), pl.col(TIME).alias(_LATER))
-        changed = before.join(after, on=key, how="full", coalesce=True, nulls_equal=True).sort(key)
+        changed = equijoin(before, after, key, "full", coalesce=True).sort(key)
         existed, exists = pl.col(_EARLIER).is_not_null(), pl.col(_LATER).is_not_null()
         op = pl.when(existed & exists).then(pl.lit("update")).when(exists).then(pl.lit("insert"))
         changes = changed.select(

@@ -9,6 +9,7 @@ import polars as pl
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import WEIGHT
 from riverrun.kernels.windows import weighted
+from riverrun.state.equality import equijoin
 
 
 def difference(old: pl.DataFrame, new: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
@@ -17,8 +18,8 @@ def difference(old: pl.DataFrame, new: pl.DataFrame, key: Sequence[str]) -> pl.D
     Both have the same columns, and each row once. Rows in both do not appear; null equals null, NaN equals NaN.
     """
     columns = new.columns
-    gone = old.select(columns).join(new, on=columns, how="anti", nulls_equal=True)
-    came = new.join(old, on=columns, how="anti", nulls_equal=True)
+    gone = equijoin(old.select(columns), new, columns, "anti")
+    came = equijoin(new, old, columns, "anti")
     return pl.concat([weighted(gone, -1), weighted(came, 1)]).sort(*key, WEIGHT, maintain_order=True)
 
 

@@ -21,6 +21,7 @@ import polars as pl
 
 from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import TIME, Clock, Counts, Step
+from riverrun.state.equality import equijoin
 from riverrun.state.table import State, TableSpec
 
 _ROUNDS = 8
@@ -62,12 +63,9 @@ class Dedupe:
         values = rows.select(self.on).unique(maintain_order=True)
         lo, hi = int(rows[TIME].min()), int(rows[TIME].max())  # type: ignore[arg-type]
         held = state["kept"].probe_range(values, lo - self.within, hi + self.within + 1).select(*self.on, TIME)
-        ranked = (
-            pl.concat([held, rows.select(held.columns).cast(dict(held.schema.items()))])
-            .with_row_index("_order")
-            .join(values.with_row_index("_value"), on=self.on, how="left", nulls_equal=True, maintain_order="left")
-            .sort("_value", TIME, "_order")
-        )
+        both = pl.concat([held, rows.select(held.columns).cast(dict(held.schema.items()))]).with_row_index("_order")
+        numbered = equijoin(both, values.with_row_index("_value"), self.on, "left", maintain_order="left")
+        ranked = numbered.sort("_value", TIME, "_order")
         value, time, order = (ranked[name].to_numpy().astype(np.int64) for name in ("_value", TIME, "_order"))
         kept = _keep(_clusters(value, time, self.within), time, order, order < len(held), self.within)
         mask = np.empty(len(kept), np.bool_)

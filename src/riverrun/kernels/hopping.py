@@ -22,6 +22,7 @@ from riverrun.kernels.aggregates.tallies import Place
 from riverrun.kernels.cells import CELLS, Cells
 from riverrun.kernels.kernel import MAX_TIME, TIME, WEIGHT, Clock, Step
 from riverrun.kernels.windows import ALL, START, accounted, bounded, equal, extent, keyed, keys, weighted
+from riverrun.state.equality import equijoin
 from riverrun.state.table import FOUND, State, TableSpec
 
 _PANE = "_pane"
@@ -127,15 +128,11 @@ class Hopping:
         panes = {}
         for name in self._cells.tables:
             found = self._spread(state[name].probe_range(asked, lo, hi + self.size - 1), first, behind)
-            panes[name] = found.join(windows, on=self._window, how="semi", nulls_equal=True)
+            panes[name] = equijoin(found, windows, self._window, "semi")
         before = windows.hstack(state[_RESULTS].lookup(windows).get_columns())
-        after = windows.join(
-            self._results(panes).with_columns(pl.lit(True).alias(_SHOWN)),
-            on=self._window,
-            how="left",
-            nulls_equal=True,
-            maintain_order="left",
-        ).with_columns(pl.col(_SHOWN).fill_null(False))
+        shown = self._results(panes).with_columns(pl.lit(True).alias(_SHOWN))
+        after = equijoin(windows, shown, self._window, "left", maintain_order="left")
+        after = after.with_columns(pl.col(_SHOWN).fill_null(False))
         same = before[FOUND] & after[_SHOWN] & pl.Series(equal(before, after, list(self.aggregates.schema)))
         state[_RESULTS].remove(before.filter(before[FOUND] & ~after[_SHOWN]))
         return before.filter(before[FOUND] & ~same).drop(FOUND), after.filter(after[_SHOWN] & ~same).drop(_SHOWN)

@@ -19,6 +19,7 @@ from riverrun.kernels.netting import net
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
 from riverrun.kernels.table_side import Partners, TableSide, Version
 from riverrun.kernels.windows import weighted
+from riverrun.state.equality import equijoin
 from riverrun.state.table import State, TableSpec
 
 _OTHER = "_right "
@@ -138,11 +139,11 @@ def _pairs(left: pl.DataFrame, on: tuple[str, ...], right: pl.DataFrame, equal: 
     """The rows of both sides that are equal, side by side."""
     if left.is_empty() or right.is_empty():
         return left.clear()
-    return left.join(right, how="inner", left_on=on, right_on=equal, coalesce=False)
+    return equijoin(left, right, on, "inner", equal, coalesce=False)
 
 
 def _without(rows: pl.DataFrame, on: tuple[str, ...], others: pl.DataFrame, equal: tuple[str, ...]) -> pl.DataFrame:
     """The rows that none of `others` equals."""
     if rows.is_empty() or others.is_empty():
         return rows
-    return rows.join(others, how="anti", left_on=on, right_on=equal)
+    return equijoin(rows, others, on, "anti", equal)

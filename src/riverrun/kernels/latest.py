@@ -12,6 +12,7 @@ import polars as pl
 
 from riverrun.kernels.changes import difference, refuse_retractions
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, Clock, Counts, Step
+from riverrun.state.equality import equijoin
 from riverrun.state.table import State, TableSpec
 
 _ORDER = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64()}
@@ -38,7 +39,7 @@ class Latest:
             .sort(*_ORDER, maintain_order=True)
             .unique(self.key, keep="last", maintain_order=True)
         )
-        state["rows"].put(winners.join(held, on=[*self.key, *_ORDER], how="anti", nulls_equal=True))
+        state["rows"].put(equijoin(winners, held, [*self.key, *_ORDER], "anti"))
         visible = [*self.schema, TIME]
         changes = difference(held.select(visible), winners.select(visible), self.key)
         return Step(changes, {"in": Counts(read=len(arrived), accepted=len(arrived))})

@@ -20,6 +20,7 @@ from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Coun
 from riverrun.kernels.matching import ID, RECEIVED
 from riverrun.kernels.retained import signed
 from riverrun.kernels.sides import Sides
+from riverrun.state.equality import equijoin
 from riverrun.state.table import FOUND, State, StateTable, TableSpec
 
 _PASSED = (TIME, WEIGHT, PARTITION, OFFSET, RECEIVED)
@@ -79,7 +80,7 @@ class Lookup:
         on = list(self.sides.right_on)
         came, gone = signed(changes.drop_nulls(on))
         came = came.unique(on, keep="last", maintain_order=True)
-        table.remove(gone.select(on).unique(maintain_order=True).join(came, on=on, how="anti"))
+        table.remove(equijoin(gone.select(on).unique(maintain_order=True), came, on, "anti"))
         table.put(came.select(list(self.sides.used("right"))))
 
     def _answers(self, table: StateTable, rows: pl.DataFrame) -> pl.DataFrame:
@@ -103,8 +104,8 @@ class Lookup:
         values = [name for name in old.columns if name != WEIGHT]
         return pl.concat(
             [
-                old.join(issued, on=values, how="anti", nulls_equal=True, maintain_order="left"),
-                issued.join(old, on=values, how="anti", nulls_equal=True, maintain_order="left"),
+                equijoin(old, issued, values, "anti", maintain_order="left"),
+                equijoin(issued, old, values, "anti", maintain_order="left"),
             ]
         )
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME
+from riverrun.state.equality import equijoin
 from riverrun.state.table import StateTable, TableSpec
 
 Numbers = npt.NDArray[np.int64]
@@ -190,8 +191,8 @@ def replaced(
     found = kept.find(table, gone)
     unheard = gone.join(found, on=ID, how="anti")
     return (
-        found.join(fresh, on=columns, how="anti", nulls_equal=True),
-        fresh.join(pl.concat([found, unheard]), on=columns, how="anti", nulls_equal=True),
+        equijoin(found, fresh, columns, "anti"),
+        equijoin(fresh, pl.concat([found, unheard]), columns, "anti"),
     )
 
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock
 from riverrun.kernels.windows import ALL, keys
+from riverrun.state.equality import equijoin
 from riverrun.state.table import TableSpec
 
 ARRIVAL = "_arrival"
@@ -39,7 +40,7 @@ def cancelled(held: pl.DataFrame, retractions: pl.DataFrame, values: Sequence[st
     on = list(dict.fromkeys([*values, TIME]))
     nth = pl.int_range(pl.len()).over(on).alias("_nth")
     candidates = held.sort(ORDER, descending=True).with_columns(nth)
-    return candidates.join(retractions.with_columns(nth), on=[*on, "_nth"], how="semi", nulls_equal=True).drop("_nth")
+    return equijoin(candidates, retractions.with_columns(nth), [*on, "_nth"], "semi").drop("_nth")
 
 
 def signed(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -23,6 +23,7 @@ from riverrun.kernels.kernel import MAX_TIME, TIME, Clock, Step
 from riverrun.kernels.ranges import Numbers
 from riverrun.kernels.retained import ARRIVAL, ORDER, cancelled, extent, numbered, retained, signed
 from riverrun.kernels.windows import accounted, keys
+from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
 
 START, END = "window_start", "window_end"
@@ -101,7 +102,7 @@ class Session:
     def _spans(self, before: pl.DataFrame, broken: pl.DataFrame, added: pl.DataFrame, rows: StateTable) -> pl.DataFrame:
         """Everything that sessions are made of: whole sessions, and single rows (with their `_arrival`)."""
         on = [*self._key, "_first"]
-        whole = before.join(broken, on=on, how="anti", nulls_equal=True)
+        whole = equijoin(before, broken, on, "anti")
         single = pl.concat(
             [self._members(rows, broken).select(*self._key, TIME, ARRIVAL), added.select(*self._key, TIME, ARRIVAL)]
         )
@@ -119,11 +120,8 @@ class Session:
         """
         key = list(self._key)
         numbers = spans.select(key).unique(maintain_order=True).with_row_index("_number")
-        ordered = (
-            spans.select(*key, ARRIVAL, "_from", "_to")
-            .join(numbers, on=key, nulls_equal=True)
-            .sort("_number", "_from", "_to", ARRIVAL)
-        )
+        numbered = equijoin(spans.select(*key, ARRIVAL, "_from", "_to"), numbers, key)
+        ordered = numbered.sort("_number", "_from", "_to", ARRIVAL)
         number, start, end = (ordered[name].to_numpy().astype(np.int64) for name in ("_number", "_from", "_to"))
         first = np.flatnonzero(_apart(number, start, end, self.gap))
         sizes = np.diff(first, append=len(ordered))
@@ -155,17 +153,16 @@ class Session:
         lo, _ = extent(sessions["_first"])
         _, hi = extent(sessions["_last"])
         found = rows.probe_range(numbers.select(self._key), lo, hi)
-        on = list(self._key)
-        bounds = sessions.join(numbers, on=on, nulls_equal=True).select("_number", *_SPAN).sort("_first")
+        bounds = equijoin(sessions, numbers, self._key).select("_number", *_SPAN).sort("_first")
         return (
-            found.join(numbers, on=on, nulls_equal=True)
+            equijoin(found, numbers, self._key)
             .sort(ORDER)
             .join_asof(bounds, left_on=TIME, right_on="_first", by="_number", check_sortedness=False, coalesce=False)
             .filter(pl.col(TIME) <= pl.col("_last"))
         )
 
     def _among(self, rows: pl.DataFrame, chosen: pl.DataFrame, on: tuple[str, ...] = ()) -> pl.DataFrame:
-        return rows.join(chosen, on=list(on) or [*self._key, "_first"], how="semi", nulls_equal=True)
+        return equijoin(rows, chosen, on or (*self._key, "_first"), "semi")
 
     def _unissued(self, spans: pl.DataFrame) -> pl.DataFrame:
         nothing = [pl.lit(None, kind).alias(name) for name, kind in self.aggregates.schema.items()]

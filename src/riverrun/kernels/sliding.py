@@ -19,6 +19,7 @@ from riverrun.kernels.kernel import TIME, Clock, Step
 from riverrun.kernels.ranges import Numbers, over_ranges, trailing
 from riverrun.kernels.retained import ORDER, cancelled, extent, numbered, retained, signed
 from riverrun.kernels.windows import START, accounted, bounded, keys
+from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
 
 
@@ -121,7 +122,7 @@ class Sliding:
 
     def _ranges(self, rows: pl.DataFrame, moments: pl.DataFrame, numbers: pl.DataFrame) -> tuple[Numbers, Numbers]:
         """For each moment, the range of `rows` (ranked) that its window has."""
-        at = moments.join(numbers, on=list(self._key), how="left", nulls_equal=True, maintain_order="left")
+        at = equijoin(moments, numbers, self._key, "left", maintain_order="left")
         key, time = (rows[name].to_numpy().astype(np.int64) for name in ("_number", TIME))
         at_key, at_time = (at[name].to_numpy().astype(np.int64) for name in ("_number", TIME))
         return trailing(key, time, at_key, at_time, self.size)
@@ -137,4 +138,4 @@ class Sliding:
 def _ranked(rows: pl.DataFrame, numbers: pl.DataFrame, order: Sequence[str]) -> pl.DataFrame:
     """Rows with the number of their key, sorted by it and by `order`."""
     key = [name for name in numbers.columns if name != "_number"]
-    return rows.join(numbers, on=key, nulls_equal=True).sort("_number", *order)
+    return equijoin(rows, numbers, key).sort("_number", *order)

@@ -12,6 +12,7 @@ import polars as pl
 
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import TIME, Clock, Counts, Step
+from riverrun.state.equality import equijoin
 from riverrun.state.table import State, TableSpec
 
 DELETED = "_deleted"
@@ -35,7 +36,7 @@ class Table:
         held = rows.probe(newest.select(self.key)).select(columns)
         present = newest.filter(~pl.col(DELETED)).select(columns).cast(dict(held.schema.items()))
         gone = newest.filter(pl.col(DELETED)).select(self.key)
-        rows.remove(held.join(gone, on=self.key, how="semi", nulls_equal=True))
+        rows.remove(equijoin(held, gone, self.key, "semi"))
         rows.put(present)
         changes = difference(held, present, self.key)
         return Step(changes, {"in": Counts(read=len(arrived), accepted=len(arrived))})

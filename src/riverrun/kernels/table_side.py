@@ -9,6 +9,7 @@ import polars as pl
 
 from riverrun.kernels.kernel import TIME
 from riverrun.kernels.netting import versions
+from riverrun.state.equality import equijoin
 from riverrun.state.table import State, TableSpec
 
 ROWS = "_rows"
@@ -72,7 +73,7 @@ class TableSide:
         stayed = old.moved.clear()
         if not wanted.is_empty():
             touched = pl.concat([old.moved.select(self.key), new.moved.select(self.key)])
-            stayed = state[self.name].probe(wanted).join(touched, on=list(self.key), how="anti", nulls_equal=True)
+            stayed = equijoin(state[self.name].probe(wanted), touched, self.key, "anti")
         return Partners(stayed, self._others(state, old.moved, new.moved))
 
     def _others(self, state: State, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:

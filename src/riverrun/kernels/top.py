@@ -24,6 +24,7 @@ from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Coun
 from riverrun.kernels.netting import net, versions
 from riverrun.kernels.ranking import GROUP, Mask, Numbers, OrderBy, Ranking
 from riverrun.kernels.windows import ALL, keyed, keys, weighted
+from riverrun.state.equality import equijoin
 from riverrun.state.table import State, TableSpec
 
 __all__ = ["OrderBy", "Top"]
@@ -105,7 +106,7 @@ class Top:
     def _grouped(self, rows: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
         """Rows with the number of their group, and how many rows it has to spare where they come from a head."""
         numbered = groups.with_row_index(GROUP)
-        found = rows.join(numbered, on=groups.columns, how="left", nulls_equal=True, maintain_order="left")
+        found = equijoin(rows, numbered, groups.columns, "left", maintain_order="left")
         room = pl.col(ROOM) if ROOM in rows.columns else pl.lit(0, pl.Int32).alias(ROOM)
         return found.select(*self._columns, *([] if self.per else [ALL]), GROUP, room)
 
@@ -115,7 +116,7 @@ class Top:
         """
         on = [GROUP, *self._id]
         leaving = old.select(on).with_columns(pl.lit(False).alias(_INSIDE))
-        stay = head.join(leaving, on=on, how="left", nulls_equal=True, maintain_order="left")[_INSIDE].fill_null(True)
+        stay = equijoin(head, leaving, on, "left", maintain_order="left")[_INSIDE].fill_null(True)
         held = head.with_columns(pl.lit(True).alias(_HELD), stay, pl.lit(False).alias(_BACK))
         came = new.with_columns(pl.lit(False).alias(_HELD), pl.lit(True).alias(_INSIDE), pl.lit(False).alias(_BACK))
         # a row that stays at the end of its head when it changes must not be behind itself
@@ -135,7 +136,7 @@ class Top:
         room = np.full(count, self.spare)
         np.maximum.at(room, ranking.group, ranking.rows[ROOM].to_numpy())
         on = [GROUP, *self._id]
-        state[REST].remove(old.join(ranking.rows.filter(held), on=on, how="anti", nulls_equal=True))
+        state[REST].remove(equijoin(old, ranking.rows.filter(held), on, "anti"))
         back = self._grouped(state[REST].probe(groups.filter(short)), groups)
         behind = alive & ~inside & ~short[ranking.group]
         state[REST].put(ranking.rows.filter(behind))

@@ -15,6 +15,7 @@ import polars as pl
 from riverrun.kernels.kernel import MIN_TIME, OFFSET, PARTITION, TIME, WEIGHT, Clock
 from riverrun.kernels.matching import RECEIVED, STAMP, Numbers, Timeline, key_numbers, slices
 from riverrun.kernels.table import DELETED
+from riverrun.state.equality import equijoin
 from riverrun.state.table import FOUND, State, TableSpec
 
 VERSION = "_version"
@@ -56,7 +57,7 @@ class Versions:
             rows = rows.with_columns(pl.concat_str(log, pl.lit(":"), pl.col(OFFSET).cast(pl.String)).alias(VERSION))
         else:
             came = rows.filter(pl.col(WEIGHT) > 0)
-            gone = rows.filter(pl.col(WEIGHT) < 0).join(came, on=list(self.key), how="anti")
+            gone = equijoin(rows.filter(pl.col(WEIGHT) < 0), came, self.key, "anti")
             gone = gone.with_columns(pl.col(TIME).clip(lower_bound=oldest))
             # there is no log to say which is the later one: that of the later epoch
             rows = pl.concat([_deleted(gone, True), _deleted(came, False)]).with_columns(
@@ -92,7 +93,7 @@ class Versions:
         if came.is_empty():
             return known, old, old
         address = [*self.key, TIME]
-        standing = stored.with_row_index(FOUND).join(came, on=address, how="anti")[FOUND].to_numpy()
+        standing = equijoin(stored.with_row_index(FOUND), came, address, "anti")[FOUND].to_numpy()
         now = np.concatenate([standing.astype(np.int64), np.arange(len(stored), len(known))])
         return known, old, _newest(number, rows, versions, known, now)
 
@@ -111,8 +112,8 @@ class Versions:
             recent = state["versions"].probe_range(span.select(self.key), lo, hi).select(columns)
             parts.append(recent)
             if lo > oldest:
-                early = recent.join(span, on=list(self.key)).filter(pl.col(TIME) <= pl.col("_from"))
-                rest = span.join(early, on=list(self.key), how="anti").select(self.key)
+                early = equijoin(recent, span, self.key).filter(pl.col(TIME) <= pl.col("_from"))
+                rest = equijoin(span, early, self.key, "anti").select(self.key)
                 parts.append(state["versions"].probe_range(rest, MIN_TIME, lo).select(columns))
         return pl.concat(parts)
 

@@ -15,6 +15,7 @@ import polars as pl
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import TIME, WEIGHT, Clock, Counts, Step
 from riverrun.kernels.windows import ALL, keys
+from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
 
 START, END = "window_start", "window_end"
@@ -55,7 +56,7 @@ class Versus:
         on = list(self.key)
         current = self._windows(windows, wanted)
         before = self._moved(self._windows(windows, self._moved(wanted, -1)), 1).drop(TIME)
-        return current.join(before, on=on, how="left", nulls_equal=True, suffix="_before").select(
+        return equijoin(current, before, on, "left", suffix="_before").select(
             *self.schema, *(f"{name}_before" for name in self.schema if name not in on), TIME
         )
 
@@ -63,7 +64,7 @@ class Versus:
         """The stored windows with these keys."""
         addresses = _addressed(wanted).select(*keys(self.by), TIME).unique(maintain_order=True)
         found = windows.probe(addresses).drop(ALL)
-        return found.join(wanted, on=list(self.key), how="semi", nulls_equal=True)
+        return equijoin(found, wanted, self.key, "semi")
 
     def _moved(self, rows: pl.DataFrame, times: int) -> pl.DataFrame:
         distance = pl.duration(microseconds=times * self.earlier)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from riverrun.errors import Invalid, NotFound, did_you_mean
+from riverrun.state.equality import equijoin
 from riverrun.state.table import FOUND, StateTable, TableSpec
 
 
@@ -20,19 +21,19 @@ class MemoryTable:
 
     def probe(self, keys: pl.DataFrame) -> pl.DataFrame:
         on = list(self._spec.address)
-        return self._rows.join(keys.select(on), on=on, how="semi", nulls_equal=True)
+        return equijoin(self._rows, keys.select(on), on, "semi")
 
     def lookup(self, keys: pl.DataFrame) -> pl.DataFrame:
         if not self._spec.single:
             raise Invalid("a table with several rows per address is probed, not looked up")
         on = list(self._spec.address)
         rows = self._rows.with_columns(pl.lit(True).alias(FOUND))
-        found = keys.select(on).join(rows, on=on, how="left", nulls_equal=True, maintain_order="left")
+        found = equijoin(keys.select(on), rows, on, "left", maintain_order="left")
         return found.drop(on).with_columns(pl.col(FOUND).fill_null(False))
 
     def probe_range(self, keys: pl.DataFrame, lo: int, hi: int) -> pl.DataFrame:
         on = list(self._spec.probe)
-        return self.scan(lo, hi).join(keys.select(on), on=on, how="semi", nulls_equal=True)
+        return equijoin(self.scan(lo, hi), keys.select(on), on, "semi")
 
     def scan(self, lo: int | None = None, hi: int | None = None) -> pl.DataFrame:
         rows = self._rows
@@ -52,7 +53,7 @@ class MemoryTable:
 
     def remove(self, rows: pl.DataFrame) -> None:
         on = list(self._spec.key)
-        self._rows = self._rows.join(rows.select(on), on=on, how="anti", nulls_equal=True)
+        self._rows = equijoin(self._rows, rows.select(on), on, "anti")
 
     def release(self, below: int) -> None:
         if self._spec.bucket is not None:

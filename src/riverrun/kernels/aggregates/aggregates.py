@@ -15,6 +15,7 @@ from riverrun.kernels.aggregates.parts import Count, Extreme, Part, reduce
 from riverrun.kernels.aggregates.scalars import ROWS, Counting, Edges, Ends, ExactSum, FloatSum, Scalar
 from riverrun.kernels.aggregates.sketches import Sketched
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.state.equality import equijoin
 
 LATEST = "_latest"
 """Part of cells that are `timed`: the largest event time of their rows, retracted ones included."""
@@ -107,7 +108,7 @@ class Aggregates:
     def item_results(self, items: Items, found: pl.DataFrame, cells: pl.DataFrame) -> pl.Series:
         """The results of one multiset aggregate for all `cells` (distinct keys); `found` are their items."""
         key = cells.columns
-        results = cells.join(items.results(found, key), on=key, how="left", nulls_equal=True, maintain_order="left")
+        results = equijoin(cells, items.results(found, key), key, "left", maintain_order="left")
         return self.filled(items.agg, results[items.agg.name])
 
     def filled(self, agg: Agg, results: pl.Series) -> pl.Series:

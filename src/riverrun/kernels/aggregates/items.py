@@ -13,6 +13,7 @@ import polars as pl
 
 from riverrun.kernels.aggregates.agg import Agg
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.state.equality import equijoin
 
 VALUE = "_value"
 TIMES = "_n"
@@ -81,7 +82,7 @@ def quantiles(items: pl.DataFrame, key: Sequence[str], q: float, name: str) -> p
     """The exact quantile of weighted values, linear between the two nearest ranks, as Spark's `percentile`."""
     cells = items.group_by(key, maintain_order=True).agg(pl.col(TIMES).sum().alias("_total"))
     numbered = cells.select(key).with_row_index("_nth")
-    ordered = items.join(numbered, on=list(key), how="left", nulls_equal=True).sort("_nth", VALUE)
+    ordered = equijoin(items, numbered, key, "left").sort("_nth", VALUE)
     values, seen = ordered[VALUE].to_numpy(), np.cumsum(ordered[TIMES].to_numpy())
     total = cells["_total"].to_numpy()
     start = np.cumsum(total) - total

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from riverrun.kernels.aggregates.items import TIMES, Items
+from riverrun.state.equality import equijoin
 from riverrun.state.table import State, TableSpec
 
 CELL = "_cell"
@@ -127,11 +128,11 @@ class Extremes:
         current = old.select(pl.col(f"{name}#{column}").alias(column) for column in item)
         current = current.with_row_index(CELL).filter(pl.col(item[0]).is_not_null())
         on = [CELL, *item]
-        lost = current.join(vanished, on=on, how="semi", nulls_equal=True).select(CELL)
+        lost = equijoin(current, vanished, on, "semi").select(CELL)
         candidates = [current.join(lost, on=CELL, how="anti"), appeared]
         if not lost.is_empty():
             places = cells.select(place.address).with_row_index(CELL).join(lost, on=CELL, how="semi")
-            rest = members.probe(places).join(places, on=place.address, how="left", nulls_equal=True)
+            rest = equijoin(members.probe(places), places, place.address, "left")
             candidates.append(rest.select(CELL, *item))
         best = self.items.ends(pl.concat(candidates), [CELL])
         spread = _spread(best, cells.height)
@@ -166,7 +167,7 @@ class Inventory:
         places = cells.select(place.address).with_row_index(CELL)
         if some is not None:
             places = places[some]
-        found = state[self.table].probe(places).join(places, on=place.address, how="left", nulls_equal=True)
+        found = equijoin(state[self.table].probe(places), places, place.address, "left")
         return self.items.summed(found.select(CELL, *self.items.columns, TIMES), [CELL])
 
     def write(
@@ -178,7 +179,7 @@ class Inventory:
             return
         on = [CELL, *self.items.columns]
         known = before.rename({TIMES: _BEFORE})
-        each = items.join(known, on=on, how="left", nulls_equal=True, maintain_order="left")
+        each = equijoin(items, known, on, "left", maintain_order="left")
         total = pl.col(TIMES) + pl.col(_BEFORE).fill_null(0)
         each = each.select(*on, total.alias(TIMES), pl.lit(0, pl.Int64).alias(_EPOCH))
         state[self.table].put(place.addressed(each.filter(pl.col(TIMES) != 0), cells))
