@@ -15,6 +15,7 @@ SPECS = {
     "single": TableSpec(SCHEMA, ("key",), ("key",), "start"),
     "several": TableSpec(SCHEMA, ("item",), ("key",), "start"),
     "plain": TableSpec(SCHEMA, ("item",), ("key", "start")),
+    "floats": TableSpec(SCHEMA, ("item",), ("item",)),
 }
 KEYS = st.sampled_from(["a", "b", "", None, "long" * 40])
 STARTS = st.integers(-3, 6)

@@ -16,7 +16,7 @@ from riverrun.kernels.aggregates.aggregates import LATEST, Aggregates
 from riverrun.kernels.aggregates.tallies import Place
 from riverrun.kernels.cells import Cells
 from riverrun.kernels.kernel import TIME, Clock, Counts, Step
-from riverrun.kernels.windows import ALL, keyed, keys, weighted
+from riverrun.kernels.windows import ALL, grouped, keys, weighted
 from riverrun.state.table import State, TableSpec
 
 
@@ -42,7 +42,7 @@ class Group:
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
         rows = inputs["in"]
-        changed = self._cells.update(state, keyed(rows, self.by), clock.epoch, pl.lit(True))
+        changed = self._cells.update(state, grouped(rows, self.by), clock.epoch, pl.lit(True))
         leaving = [*self.by, *self.aggregates.schema, pl.col(LATEST).alias(TIME)]
         changes = pl.concat([weighted(changed.old.select(leaving), -1), weighted(changed.new.select(leaving), 1)])
         return Step(changes, {"in": Counts(read=len(rows), accepted=len(rows))})

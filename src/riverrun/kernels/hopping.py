@@ -21,7 +21,7 @@ from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import Place
 from riverrun.kernels.cells import CELLS, Cells
 from riverrun.kernels.kernel import MAX_TIME, TIME, WEIGHT, Clock, Step
-from riverrun.kernels.windows import ALL, START, accounted, bounded, equal, extent, keyed, keys, weighted
+from riverrun.kernels.windows import ALL, START, accounted, bounded, equal, extent, grouped, keys, weighted
 from riverrun.state.equality import equijoin
 from riverrun.state.table import FOUND, State, TableSpec
 
@@ -78,7 +78,7 @@ class Hopping:
         since = pl.col(TIME) - self.offset
         last = since.floordiv(self.every) * self.every + self.offset
         pane = since.floordiv(self._pane) * self._pane + self.offset
-        rows = keyed(arrived, self.by).with_columns(last.alias(START), pane.alias(_PANE))
+        rows = grouped(arrived, self.by).with_columns(last.alias(START), pane.alias(_PANE))
         # first start of a window that is still kept, at the epoch's start
         kept = clock.start - self.horizon - self.size + 1
         covered = rows[TIME] < rows[START] + self.size

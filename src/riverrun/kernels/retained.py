@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock
-from riverrun.kernels.windows import ALL, keys
+from riverrun.kernels.windows import ALL, grouped, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.table import TableSpec
 
@@ -27,12 +27,15 @@ def retained(by: Sequence[str], schema: Mapping[str, pl.DataType], marks: Mappin
     return TableSpec(columns, identity=(ARRIVAL,), probe=keys(by), bucket=TIME)
 
 
-def numbered(rows: pl.DataFrame, clock: Clock) -> pl.DataFrame:
-    """The rows of an epoch, each with a number of its own that no other epoch gives."""
+def numbered(rows: pl.DataFrame, by: Sequence[str], clock: Clock) -> pl.DataFrame:
+    """The rows of an epoch with their key, each with a number of its own that no other epoch gives."""
     first = clock.epoch << 32
-    return rows.with_columns(
-        pl.lit(0, pl.Int8).alias(ALL), pl.int_range(first, first + len(rows), dtype=pl.Int64).alias(ARRIVAL)
-    )
+    return grouped(rows, by).with_columns(pl.int_range(first, first + len(rows), dtype=pl.Int64).alias(ARRIVAL))
+
+
+def as_they_came(rows: pl.DataFrame, chosen: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+    """Some rows of the epoch, by their numbers."""
+    return rows[chosen[ARRIVAL] - (clock.epoch << 32)]
 
 
 def cancelled(held: pl.DataFrame, retractions: pl.DataFrame, values: Sequence[str]) -> pl.DataFrame:

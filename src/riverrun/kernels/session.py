@@ -21,7 +21,7 @@ from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import MAX_TIME, TIME, Clock, Step
 from riverrun.kernels.ranges import Numbers
-from riverrun.kernels.retained import ARRIVAL, ORDER, cancelled, extent, numbered, retained, signed
+from riverrun.kernels.retained import ARRIVAL, ORDER, as_they_came, cancelled, extent, numbered, retained, signed
 from riverrun.kernels.windows import accounted, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
@@ -61,7 +61,7 @@ class Session:
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
         sessions, rows = state["sessions"], state["rows"]
-        arrived = numbered(inputs["in"], clock)
+        arrived = numbered(inputs["in"], self.by, clock)
         added, retractions = signed(arrived)
         before = self._reachable(sessions, arrived)
         broken = self._take_away(rows, before, retractions)
@@ -82,7 +82,7 @@ class Session:
         changes = difference(
             self._visible(replaced.filter(pl.col("_issued"))), self._visible(results), [*self.by, START, END]
         )
-        return accounted(changes, inputs["in"], late.select(inputs["in"].columns), clock, self.aside)
+        return accounted(changes, inputs["in"], as_they_came(inputs["in"], late, clock), clock, self.aside)
 
     def _reachable(self, sessions: StateTable, arrived: pl.DataFrame) -> pl.DataFrame:
         """The sessions of the arrived keys that an arrived row can touch, and later ones."""

@@ -17,7 +17,7 @@ from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import TIME, Clock, Step
 from riverrun.kernels.ranges import Numbers, over_ranges, trailing
-from riverrun.kernels.retained import ORDER, cancelled, extent, numbered, retained, signed
+from riverrun.kernels.retained import ORDER, as_they_came, cancelled, extent, numbered, retained, signed
 from riverrun.kernels.windows import START, accounted, bounded, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
@@ -57,7 +57,7 @@ class Sliding:
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
         rows = state["rows"]
-        arrived = numbered(inputs["in"], clock)
+        arrived = numbered(inputs["in"], self.by, clock)
         added, retractions = signed(arrived)
         limit = clock.start - self.horizon
         late = added.filter(pl.col(TIME) <= limit - self.size)
@@ -80,7 +80,7 @@ class Sliding:
             results = self._results(rows, due.unique(maintain_order=True))
             changes = self._difference(results.clear(), results)
         rows.release(clock.end - self.horizon - self.size + 1)
-        return accounted(changes, inputs["in"], late.select(inputs["in"].columns), clock, self.aside)
+        return accounted(changes, inputs["in"], as_they_came(inputs["in"], late, clock), clock, self.aside)
 
     def _take_away(self, rows: StateTable, retractions: pl.DataFrame) -> pl.DataFrame:
         """Removes the rows that were retracted, and gives them."""

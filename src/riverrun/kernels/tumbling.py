@@ -16,7 +16,7 @@ from riverrun.kernels.aggregates.aggregates import Aggregates
 from riverrun.kernels.aggregates.tallies import Place
 from riverrun.kernels.cells import Cells
 from riverrun.kernels.kernel import TIME, WEIGHT, Clock, Step
-from riverrun.kernels.windows import ALL, START, accounted, bounded, keyed, keys, weighted
+from riverrun.kernels.windows import ALL, START, accounted, bounded, grouped, keys, weighted
 from riverrun.state.table import State, TableSpec
 
 
@@ -49,7 +49,7 @@ class Tumbling:
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
         arrived = inputs["in"]
         start = (pl.col(TIME) - self.offset).floordiv(self.size) * self.size + self.offset
-        rows = keyed(arrived, self.by).with_columns(start.alias(START))
+        rows = grouped(arrived, self.by).with_columns(start.alias(START))
         # first start of a window that is still kept, at the epoch's start
         kept = clock.start - self.horizon - self.size + 1
         gone = rows[START] < kept

@@ -27,6 +27,12 @@ def keyed(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     return rows if by else rows.with_columns(pl.lit(0, pl.Int8).alias(ALL))
 
 
+def grouped(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """As `keyed`, for groups: -0.0 in a key is 0.0, so that a result is written in one way whichever row came first."""
+    floats = [name for name in by if rows.schema[name].is_float()]
+    return keyed(rows.with_columns(pl.col(floats) + 0.0) if floats else rows, by)
+
+
 def weighted(rows: pl.DataFrame, weight: int) -> pl.DataFrame:
     return rows.with_columns(pl.lit(weight, pl.Int8).alias(WEIGHT))
 
