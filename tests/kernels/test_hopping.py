@@ -16,7 +16,6 @@ POLICIES = st.fixed_dictionaries(
         "update": st.booleans(),
         "aside": st.booleans(),
         "horizon": st.sampled_from([0, 0, 7, 30]),
-        "offset": st.sampled_from([0, 3]),
     }
 )
 
@@ -28,7 +27,7 @@ def hopping(aggs, shape=(10, 5), retracts=False, by=("key",), **options):
 
 def check(kernel, script, retracts=False, directory=None):
     player = Player(kernel, directory)
-    oracle = Windows(kernel.size, kernel.every, kernel.offset, kernel.horizon)
+    oracle = Windows(kernel.size, kernel.every, horizon=kernel.horizon)
     aggs = kernel.aggregates.aggs
     for rows, clock in script:
         player.step(frame(rows, SCHEMA), clock)
@@ -73,7 +72,7 @@ def results(step):
 
 def test_every_window_of_a_row_has_it():
     player = Player(hopping((Agg("n", "count"),)))
-    step = player.step(rows(("a", 12), ("a", 16)), Clock(0, MIN_TIME, MAX_TIME, final=True))
+    step = player.step(rows(("a", 12), ("a", 16)), Clock(0, MIN_TIME, MAX_TIME))
     assert results(step) == [(15, 1, 1), (20, 2, 1), (25, 1, 1)]
 
 
@@ -89,7 +88,7 @@ def test_late_for_some_windows_only():
 
 def test_windows_with_gaps_between_them():
     player = Player(hopping((Agg("n", "count"),), shape=(5, 15)))
-    step = player.step(rows(("a", 4), ("a", 7)), Clock(0, MIN_TIME, MAX_TIME, final=True))
+    step = player.step(rows(("a", 4), ("a", 7)), Clock(0, MIN_TIME, MAX_TIME))
     assert step.counts["in"].accepted == 2
     assert results(step) == [(5, 1, 1)]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from oracles.tables import shown
 from riverrun.kernels.kernel import WEIGHT
-from riverrun.kernels.netting import net, versions
+from riverrun.kernels.netting import uncancelled, versions
 
 SCHEMA = {"text": pl.String(), "real": pl.Float64(), "all": pl.List(pl.Int64()), WEIGHT: pl.Int8(), "at": pl.Int64()}
 VALUES = ["text", "real", "all"]
@@ -37,7 +37,7 @@ def test_the_sum_of_each_row_stays_and_nothing_cancels(rows: list[tuple[object, 
     totals: Counter[str] = Counter()
     for *values, weight in rows:
         totals[shown(values)] += weight
-    left = net(built(rows), VALUES)
+    left = uncancelled(built(rows), VALUES)
     kept: dict[str, list[int]] = {}
     for *values, weight in left.select(*VALUES, WEIGHT).rows():
         kept.setdefault(shown(values), []).append(weight)
@@ -47,8 +47,8 @@ def test_the_sum_of_each_row_stays_and_nothing_cancels(rows: list[tuple[object, 
 
 def test_the_first_retraction_and_the_last_insertion_stay() -> None:
     down, up = [("a", 1.0, [], weight) for weight in (-1, 1)]
-    assert net(built([down, up, down]), VALUES)["at"].to_list() == [0]
-    assert net(built([up, down, up]), VALUES)["at"].to_list() == [2]
+    assert uncancelled(built([down, up, down]), VALUES)["at"].to_list() == [0]
+    assert uncancelled(built([up, down, up]), VALUES)["at"].to_list() == [2]
 
 
 def test_versions_have_each_key_once() -> None:

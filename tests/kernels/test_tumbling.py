@@ -69,10 +69,10 @@ def test_batching_does_not_matter(script, aggs, update):
     kernel = tumbling(aggs, update=update)
     rows = [row for batch, _ in script for row in batch]
     one, many = Player(kernel), Player(kernel)
-    one.step(frame(rows, SCHEMA), Clock(0, MIN_TIME, MAX_TIME, final=True))
+    one.step(frame(rows, SCHEMA), Clock(0, MIN_TIME, MAX_TIME))
     for number, (batch, _) in enumerate(script):
         many.step(frame(batch, SCHEMA), Clock(number, MIN_TIME, MIN_TIME))
-    many.step(frame([], SCHEMA), Clock(len(script), MIN_TIME, MAX_TIME, final=True))
+    many.step(frame([], SCHEMA), Clock(len(script), MIN_TIME, MAX_TIME))
     assert one.view.rows == many.view.rows
 
 
@@ -121,7 +121,7 @@ def test_state_of_closed_windows_is_gone():
     player = Player(kernel)
     player.step(rows(("a", 5), ("a", 15)), Clock(0, MIN_TIME, 10))
     assert player.memory["cells"].scan()["_start"].to_list() == [10]
-    player.step(rows(), Clock(1, 10, MAX_TIME, final=True))
+    player.step(rows(), Clock(1, 10, MAX_TIME))
     for table in kernel.tables:
         assert player.memory[table].scan().is_empty()
 

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
+from oracles.ledger import balanced
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, TIME, WEIGHT, Clock, Counts, Kernel
 from riverrun.state.directory import RunState, StateDirectory
 from riverrun.state.memory import MemoryState
@@ -46,12 +47,12 @@ def play(kernel: Kernel, epochs: Sequence[Epoch], columns: Sequence[str], direct
     entry = None
     played = Played([*columns, TIME])
     start = MIN_TIME
-    ends = [(rows, max(end, MIN_TIME), False) for rows, end in epochs]
-    ends.append((epochs[0][0].clear(), MAX_TIME, True))
-    for number, (rows, end, final) in enumerate(ends):
+    ends = [(rows, max(end, MIN_TIME)) for rows, end in epochs]
+    ends.append((epochs[0][0].clear(), MAX_TIME))
+    for number, (rows, end) in enumerate(ends):
         if files:
             state = files.open(entry, kernel.tables, "node", 0)
-        step = kernel.step(state, {"in": rows}, Clock(number, start, end, final=final))
+        step = kernel.step(state, {"in": rows}, Clock(number, start, end))
         if isinstance(state, RunState):
             entry = state.commit(number)
         _check(step.changes, step.counts)
@@ -71,7 +72,7 @@ def play(kernel: Kernel, epochs: Sequence[Epoch], columns: Sequence[str], direct
 
 
 def _check(changes: pl.DataFrame, counts: Mapping[str, Counts]) -> None:
-    assert all(entry.balanced for entry in counts.values())
+    assert all(balanced(entry) for entry in counts.values())
     values = [name for name in changes.columns if name not in (WEIGHT, "_partition", "_offset")]
     both = Counter(_hashable(row) for row in changes.filter(pl.col(WEIGHT) < 0).select(values).rows())
     both &= Counter(_hashable(row) for row in changes.filter(pl.col(WEIGHT) > 0).select(values).rows())

@@ -83,5 +83,5 @@ def epochs(draw: st.DrawFn, retracts: bool = False, pace: int = 25) -> list[tupl
         end = max(watermark, -25) + draw(st.integers(0, pace)) if number or draw(st.booleans()) else watermark
         made.append((rows[lo:hi], Clock(number, watermark, end)))
         watermark = end
-    made.append(([], Clock(len(made), watermark, MAX_TIME, final=True)))
+    made.append(([], Clock(len(made), watermark, MAX_TIME)))
     return made

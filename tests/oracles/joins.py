@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
+from oracles.ledger import balanced
 from riverrun.kernels.kernel import MIN_TIME, Clock, Counts, Kernel
 from riverrun.state.directory import RunState, StateDirectory
 from riverrun.state.memory import MemoryState
@@ -79,7 +80,7 @@ def play(
             assert again.changes.equals(step.changes), "the same epoch gave other rows"
         _apply(played, step.changes)
         for name, entry_of in step.counts.items():
-            assert entry_of.balanced
+            assert balanced(entry_of)
             assert entry_of.read == len(inputs[name])
             played.counts[name].update({part: getattr(entry_of, part) for part in Counts.__dataclass_fields__})
         played.changes.append(step.changes)

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from oracles.ledger import balanced
 from riverrun.kernels.kernel import HIDDEN, TIME, WEIGHT, Clock, Counts, Kernel, Step
 from riverrun.state.directory import StateDirectory
 from riverrun.state.memory import MemoryState
@@ -33,7 +34,7 @@ class View:
 
     def apply(self, step: Step, read: int) -> None:
         entry = step.counts["in"]
-        assert entry.balanced
+        assert balanced(entry)
         assert entry.read == read
         self.counts.update({name: getattr(entry, name) for name in Counts.__dataclass_fields__})
         seen: dict[str, int] = {}

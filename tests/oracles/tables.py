@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from oracles.ledger import balanced
 from riverrun.kernels.kernel import TIME, WEIGHT, Clock, Kernel, Step
 from riverrun.state.directory import StateDirectory
 from riverrun.state.memory import MemoryState
@@ -93,7 +94,7 @@ class Play:
         self.epoch += 1
         assert set(step.counts) == set(named)
         for name, entry in step.counts.items():
-            assert entry.balanced
+            assert balanced(entry)
             assert entry.read == len(named[name])
         self._add(step)
         if "_partition" in step.changes.columns:

@@ -14,8 +14,7 @@ from riverrun.kernels.aggregates.aggregates import LATEST, Aggregates
 from riverrun.kernels.aggregates.parts import combine
 from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import CELL, Distinct, Extremes, Inventory, Place
-from riverrun.kernels.windows import equal
-from riverrun.state.equality import equijoin
+from riverrun.state.equality import equal_rows, equijoin
 from riverrun.state.table import FOUND, State, TableSpec
 
 CELLS = "cells"
@@ -107,7 +106,7 @@ class Cells:
         places, at_before, at_after = np.intersect1d(
             before[CELL].to_numpy(), after[CELL].to_numpy(), assume_unique=True, return_indices=True
         )
-        same = equal(before[at_before], after[at_after], list(self.aggregates.schema))
+        same = equal_rows(before[at_before], after[at_after], list(self.aggregates.schema))
         keep_before = np.ones(before.height, dtype=np.bool_)
         keep_after = np.ones(after.height, dtype=np.bool_)
         keep_before[at_before[same]] = False

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
-from riverrun.kernels.netting import net, versions
+from riverrun.kernels.netting import uncancelled, versions
 from riverrun.kernels.windows import keyed, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.hashing import hash_columns
@@ -43,7 +43,7 @@ class Changes:
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
         arrived = inputs["in"]
         # first what happened and was lasting, then rows that only have another time
-        lasting = keyed(net(arrived, [*self.schema, TIME]), self.key)
+        lasting = keyed(uncancelled(arrived, [*self.schema, TIME]), self.key)
         key = list(keys(self.key))
         old, new = versions(lasting, key, [*self.schema])
         shown = pl.struct(pl.col(name).cast(self.schema[name]) for name in self.columns or self.schema)

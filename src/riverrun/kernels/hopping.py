@@ -21,8 +21,8 @@ from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import Place
 from riverrun.kernels.cells import CELLS, Cells
 from riverrun.kernels.kernel import MAX_TIME, TIME, WEIGHT, Clock, Step
-from riverrun.kernels.windows import ALL, START, accounted, bounded, equal, extent, grouped, keys, weighted
-from riverrun.state.equality import equijoin
+from riverrun.kernels.windows import ALL, START, accounted, bounded, extent, grouped, keys, weighted
+from riverrun.state.equality import equal_rows, equijoin
 from riverrun.state.table import FOUND, State, TableSpec
 
 _PANE = "_pane"
@@ -43,7 +43,6 @@ class Hopping:
     every: int
     aggregates: Aggregates
     schema: Mapping[str, pl.DataType]
-    offset: int = 0
     horizon: int = 0
     aside: bool = False
     update: bool = False
@@ -75,9 +74,8 @@ class Hopping:
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
         arrived = inputs["in"]
-        since = pl.col(TIME) - self.offset
-        last = since.floordiv(self.every) * self.every + self.offset
-        pane = since.floordiv(self._pane) * self._pane + self.offset
+        last = pl.col(TIME).floordiv(self.every) * self.every
+        pane = pl.col(TIME).floordiv(self._pane) * self._pane
         rows = grouped(arrived, self.by).with_columns(last.alias(START), pane.alias(_PANE))
         # first start of a window that is still kept, at the epoch's start
         kept = clock.start - self.horizon - self.size + 1
@@ -102,7 +100,7 @@ class Hopping:
 
     def _aligned(self, start: int) -> int:
         """The first start of a window at or after `start`."""
-        return -(-(start - self.offset) // self.every) * self.every + self.offset
+        return -(-start // self.every) * self.every
 
     def _due(self, state: State, clock: Clock) -> pl.DataFrame:
         """The results of the windows that close in this epoch; none where every change is shown at once."""
@@ -133,19 +131,19 @@ class Hopping:
         shown = self._results(panes).with_columns(pl.lit(True).alias(_SHOWN))
         after = equijoin(windows, shown, self._window, "left", maintain_order="left")
         after = after.with_columns(pl.col(_SHOWN).fill_null(False))
-        same = before[FOUND] & after[_SHOWN] & pl.Series(equal(before, after, list(self.aggregates.schema)))
+        same = before[FOUND] & after[_SHOWN] & pl.Series(equal_rows(before, after, list(self.aggregates.schema)))
         state[_RESULTS].remove(before.filter(before[FOUND] & ~after[_SHOWN]))
         return before.filter(before[FOUND] & ~same).drop(FOUND), after.filter(after[_SHOWN] & ~same).drop(_SHOWN)
 
     def _spread(self, panes: pl.DataFrame, first: int, behind: int) -> pl.DataFrame:
         """Each pane once for every window it is part of that starts in [first, behind)."""
         pane = panes[_PANE].to_numpy()
-        lowest = -(-(np.maximum(pane - self.size + 1, first) - self.offset) // self.every)
-        highest = (np.minimum(pane, behind - 1) - self.offset) // self.every
+        lowest = -(-np.maximum(pane - self.size + 1, first) // self.every)
+        highest = np.minimum(pane, behind - 1) // self.every
         counts = np.maximum(highest - lowest + 1, 0)
         each = np.repeat(np.arange(len(pane)), counts)
         nth = np.arange(len(each)) - np.repeat(np.cumsum(counts) - counts, counts)
-        starts = (np.repeat(lowest, counts) + nth) * self.every + self.offset
+        starts = (np.repeat(lowest, counts) + nth) * self.every
         return panes[each].with_columns(pl.Series(START, starts, dtype=pl.Int64))
 
     def _results(self, panes: Mapping[str, pl.DataFrame]) -> pl.DataFrame:

@@ -15,7 +15,7 @@ import polars as pl
 
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import TIME, Clock, Counts, Step
-from riverrun.kernels.netting import net
+from riverrun.kernels.netting import uncancelled
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
 from riverrun.kernels.table_side import Partners, TableSide, Version
 from riverrun.kernels.windows import weighted
@@ -117,7 +117,7 @@ class JoinTables:
             weighted(part.sort(key, maintain_order=True).select(issued), weight)
             for part, weight in ((gone, -1), (came, 1))
         ]
-        return net(pl.concat(rows), [*self.sides.schema, TIME])
+        return uncancelled(pl.concat(rows), [*self.sides.schema, TIME])
 
     def _issued(self) -> list[pl.Expr]:
         theirs = dict(zip(self.sides.left_on, self.sides.right_on, strict=True))

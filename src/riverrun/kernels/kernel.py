@@ -32,13 +32,11 @@ HIDDEN = (TIME, WEIGHT, PARTITION, OFFSET)
 
 @dataclass(frozen=True)
 class Clock:
-    """The time of one epoch, as planned: watermarks of this node at its start and its end, and the receive-time cut."""
+    """The time of one epoch, as planned: the watermarks of this node at its start and its end."""
 
     epoch: int
     start: int
     end: int
-    received: int = 0
-    final: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,11 +49,6 @@ class Counts:
     late_aside: int = 0
     duplicates: int = 0
     quarantined: int = 0
-
-    @property
-    def balanced(self) -> bool:
-        gone = self.late_dropped + self.late_aside + self.duplicates + self.quarantined
-        return self.read == self.accepted + gone
 
 
 @dataclass(frozen=True)

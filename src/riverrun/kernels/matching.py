@@ -11,6 +11,7 @@ import polars as pl
 
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME
 from riverrun.state.equality import equijoin
+from riverrun.state.run import ascending
 from riverrun.state.table import StateTable, TableSpec
 
 Numbers = npt.NDArray[np.int64]
@@ -48,11 +49,6 @@ def log_order(rows: pl.DataFrame) -> Numbers:
     if width * (int(partition.max()) - int(partition.min()) + 1) >= _LARGEST:  # hashes: two columns take much longer
         return np.lexsort((offset, partition))
     return ascending((partition - partition.min()) * width + (offset - offset.min()))
-
-
-def ascending(values: Numbers) -> Numbers:
-    """The order of integers; Polars sorts them in half of NumPy's time."""
-    return pl.Series(values).arg_sort().to_numpy().astype(np.int64)
 
 
 class Timeline:

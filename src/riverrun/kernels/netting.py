@@ -9,12 +9,12 @@ import numpy.typing as npt
 import polars as pl
 
 from riverrun.kernels.kernel import WEIGHT
-from riverrun.kernels.windows import equal
+from riverrun.state.equality import equal_rows
 
 Indexes = npt.NDArray[np.int64]
 
 
-def net(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+def uncancelled(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     """`rows`, of weights 1 and -1, without pairs of opposite weights that agree in `columns`; order stays.
 
     Null equals null, NaN equals NaN, -0.0 equals 0.0. Of equal rows, the first retractions and the last insertions
@@ -32,7 +32,7 @@ def net(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     found = hashes[doubtful]
     by_hash = doubtful[found.arg_sort()].to_numpy().astype(np.int64)
     one, other, many = _pairs(hashes.to_numpy()[by_hash], by_hash)
-    cancel = equal(rows[one], rows[other], columns)
+    cancel = equal_rows(rows[one], rows[other], columns)
     keep = np.ones(len(rows), dtype=np.bool_)
     keep[one[cancel]] = False
     keep[other[cancel]] = False
@@ -49,7 +49,7 @@ def versions(changes: pl.DataFrame, key: Sequence[str], columns: Sequence[str]) 
     """
     if changes.is_empty():
         return changes, changes
-    changes = net(changes, columns)
+    changes = uncancelled(changes, columns)
     gone = changes[WEIGHT] < 0
     old, new = changes.filter(gone), changes.filter(~gone)
     return old.unique(key, keep="first", maintain_order=True), new.unique(key, keep="last", maintain_order=True)

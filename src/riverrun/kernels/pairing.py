@@ -18,13 +18,13 @@ from riverrun.kernels.matching import (
     Kept,
     Numbers,
     Timeline,
-    ascending,
     key_numbers,
     log_order,
     marked,
     written_out,
 )
 from riverrun.state.hashing import hash_columns
+from riverrun.state.run import ascending
 
 Mask = npt.NDArray[np.bool_]
 

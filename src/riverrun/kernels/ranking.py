@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from riverrun.kernels.windows import equal
+from riverrun.state.equality import equal_rows
 
 GROUP = "_group"
 
@@ -43,7 +43,7 @@ class Ranking:
         ranked = rows.sort(by, descending=descending, nulls_last=last, maintain_order=True)
         group = ranked[GROUP].to_numpy().astype(np.int64)
         starts = np.ones(len(ranked), dtype=np.bool_)
-        starts[1:] = (np.diff(group) != 0) | ~equal(ranked[1:], ranked[:-1], [part.column for part in order])
+        starts[1:] = (np.diff(group) != 0) | ~equal_rows(ranked[1:], ranked[:-1], [part.column for part in order])
         return cls(ranked, group, np.cumsum(starts))
 
     def mask(self, column: str) -> Mask:

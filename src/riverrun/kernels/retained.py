@@ -49,10 +49,3 @@ def cancelled(held: pl.DataFrame, retractions: pl.DataFrame, values: Sequence[st
 def signed(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Inserted and retracted rows."""
     return rows.filter(pl.col(WEIGHT) > 0), rows.filter(pl.col(WEIGHT) < 0)
-
-
-def extent(times: pl.Series) -> tuple[int, int]:
-    """The half-open interval of the given times; an empty one where there are none."""
-    if not len(times):
-        return 0, 0
-    return int(times.to_numpy().min()), int(times.to_numpy().max()) + 1

@@ -21,8 +21,8 @@ from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import MAX_TIME, TIME, Clock, Step
 from riverrun.kernels.ranges import Numbers
-from riverrun.kernels.retained import ARRIVAL, ORDER, as_they_came, cancelled, extent, numbered, retained, signed
-from riverrun.kernels.windows import accounted, keys
+from riverrun.kernels.retained import ARRIVAL, ORDER, as_they_came, cancelled, numbered, retained, signed
+from riverrun.kernels.windows import accounted, extent, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
 

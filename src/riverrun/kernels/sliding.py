@@ -17,8 +17,8 @@ from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import TIME, Clock, Step
 from riverrun.kernels.ranges import Numbers, over_ranges, trailing
-from riverrun.kernels.retained import ORDER, as_they_came, cancelled, extent, numbered, retained, signed
-from riverrun.kernels.windows import START, accounted, bounded, keys
+from riverrun.kernels.retained import ORDER, as_they_came, cancelled, numbered, retained, signed
+from riverrun.kernels.windows import START, accounted, bounded, extent, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
 

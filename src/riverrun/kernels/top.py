@@ -21,7 +21,7 @@ import polars as pl
 from riverrun.errors import Invalid
 from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
-from riverrun.kernels.netting import net, versions
+from riverrun.kernels.netting import uncancelled, versions
 from riverrun.kernels.ranking import GROUP, Mask, Numbers, OrderBy, Ranking
 from riverrun.kernels.windows import ALL, keyed, keys, weighted
 from riverrun.state.equality import equijoin
@@ -188,7 +188,7 @@ class Top:
                 self._issued(ranking.rows.filter(came), after[came], 1),
             ]
         )
-        return net(changes, [name for name in changes.columns if name != WEIGHT])
+        return uncancelled(changes, [name for name in changes.columns if name != WEIGHT])
 
     def _issued(self, rows: pl.DataFrame, numbers: Numbers, weight: int) -> pl.DataFrame:
         """Rows as they leave."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from riverrun.kernels.kernel import TIME, WATERMARK, WEIGHT, Clock, Counts, Step
@@ -37,18 +35,11 @@ def weighted(rows: pl.DataFrame, weight: int) -> pl.DataFrame:
     return rows.with_columns(pl.lit(weight, pl.Int8).alias(WEIGHT))
 
 
-def equal(left: pl.DataFrame, right: pl.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Where two aligned frames agree in all `columns`; null equals null and NaN equals NaN."""
-    agree = np.ones(left.height, dtype=np.bool_)
-    for name in columns:
-        agree &= left[name].eq_missing(right[name]).to_numpy()
-    return agree
-
-
-def extent(values: pl.Series) -> tuple[int, int]:
-    """The half-open interval of some integers, of which there is at least one."""
-    found = values.to_numpy()
-    return int(found.min()), int(found.max()) + 1
+def extent(times: pl.Series) -> tuple[int, int]:
+    """The half-open interval of the given times; an empty one where there are none."""
+    if not len(times):
+        return 0, 0
+    return int(times.to_numpy().min()), int(times.to_numpy().max()) + 1
 
 
 def bounded(results: pl.DataFrame, by: Sequence[str], values: Sequence[str], size: int) -> pl.DataFrame:

@@ -39,7 +39,7 @@ class Control(msgspec.Struct):
         def at(which: int) -> int:
             return combined(delayed(self.watermarks[source][which], lag) for source, lag in operator.lags.items())
 
-        return Clock(self.epoch, at(0), at(1), self.received, self.final)
+        return Clock(self.epoch, at(0), at(1))
 
 
 class Shard:

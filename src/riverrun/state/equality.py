@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 _CONSTANT = "_constant"
+
+
+def equal_rows(left: pl.DataFrame, right: pl.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Where two frames of equal height agree in all `columns`."""
+    agree = np.ones(left.height, dtype=np.bool_)
+    for name in columns:
+        agree &= left[name].eq_missing(right[name]).to_numpy()
+    return agree
 
 
 def equijoin(

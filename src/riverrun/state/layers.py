@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from riverrun.errors import Invalid
+from riverrun.state.equality import equal_rows
 from riverrun.state.hashing import Hashes, hash_columns
-from riverrun.state.merge import newest, same
+from riverrun.state.merge import newest
 from riverrun.state.run import GONE, Indexes, Run, ascending
 from riverrun.state.table import FOUND, TableSpec
 
@@ -75,7 +76,7 @@ class RunTable:
         for run in runs:
             probes, rows = run.find(hashes, buckets, lo, hi)
             found = run.take(rows)
-            layers.append(found.filter(same(keys[probes], found, compared)))
+            layers.append(found.filter(equal_rows(keys[probes], found, compared)))
         return self._living(layers)
 
     def lookup(self, keys: pl.DataFrame) -> pl.DataFrame:
@@ -93,7 +94,7 @@ class RunTable:
         for run in self._runs(self.low, None):
             probes, rows = run.find(hashes, buckets, self.low, None)
             found, at = run.take(rows), order[probes]
-            equal = same(keys[at], found, compared)
+            equal = equal_rows(keys[at], found, compared)
             layers.append(found.filter(equal).select(*values, GONE))
             places.append(at[equal])
             left = np.ones(len(order), dtype=np.bool_)

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from riverrun.state.equality import equal_rows
 from riverrun.state.run import GONE, HASH, Indexes, Run
 from riverrun.state.table import TableSpec
 
@@ -51,14 +51,6 @@ def newest(layers: Sequence[pl.DataFrame], spec: TableSpec) -> pl.DataFrame:
     return pl.concat(filled).unique(subset=list(spec.key), keep="first", maintain_order=True)
 
 
-def same(left: pl.DataFrame, right: pl.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Where two frames of equal height agree in all `columns`; null equals null."""
-    agree = np.ones(left.height, dtype=np.bool_)
-    for name in columns:
-        agree &= left[name].eq_missing(right[name]).to_numpy()
-    return agree
-
-
 def merge(runs: Sequence[Run], spec: TableSpec, low: int | None, whole: bool) -> Run:
     """One run from several, newest first. `whole`: nothing older is left, so tombstones have done their work."""
     if len(runs) == 1 and not (low is not None and runs[0].lo < low) and not (whole and runs[0].tombstones):
@@ -84,4 +76,4 @@ def _replaced(older: Run, newer: Run, spec: TableSpec) -> Indexes:
     """Rows of `older` that `newer` has a version of; for tables with one row per address."""
     probes, rows = older.find(newer.hashes, newer.buckets, None, None)
     columns = [name for name in spec.address if name != spec.bucket]
-    return rows[same(newer.take(probes), older.take(rows), columns)]
+    return rows[equal_rows(newer.take(probes), older.take(rows), columns)]

@@ -182,9 +182,9 @@ def _arrange(hashes: Hashes, buckets: Indexes | None) -> tuple[Indexes, list[Seg
     return by_segment, segments
 
 
-def ascending(hashes: Hashes) -> Indexes:
-    """The order of hashes; Polars sorts them in half of NumPy's time."""
-    return pl.Series(hashes).arg_sort().to_numpy().astype(np.int64)
+def ascending(values: Hashes | Indexes) -> Indexes:
+    """The order of integers; Polars sorts them in half of NumPy's time."""
+    return pl.Series(values).arg_sort().to_numpy().astype(np.int64)
 
 
 def _cuts(buckets: Indexes) -> Indexes:
