@@ -116,6 +116,15 @@ def test_a_correction_retracts_the_old_result_once():
     assert step.changes.is_empty()
 
 
+def test_a_rate_is_rounded_once():
+    pace = Aggregates((Agg("pace", "rate", per=1_000_000),), SCHEMA, span=10_000_000)
+    for count in range(1, 40):
+        step = Player(Tumbling(("key",), 10_000_000, pace, SCHEMA)).step(
+            rows(*[("a", 1)] * count), Clock(0, 0, MAX_TIME)
+        )
+        assert step.changes["pace"].to_list() == [count / 10]
+
+
 def test_state_of_closed_windows_is_gone():
     kernel = tumbling((Agg("n", "count"), Agg("kinds", "distinct", "text"), Agg("all", "collect", "text")))
     player = Player(kernel)

@@ -73,7 +73,7 @@ class Aggregates:
             case "count":
                 return Counting(agg)
             case "rate":
-                return Counting(agg, (agg.per or 0) / (self.span or 1))
+                return Counting(agg, self.span)
             case "sum" | "avg" if isinstance(kind, pl.Decimal):
                 return ExactSum(agg, pl.Decimal(min(kind.precision + 10, 38), kind.scale))
             case "sum" if kind.is_integer():

@@ -36,10 +36,10 @@ class Scalar(Protocol):
 
 @dataclass(frozen=True)
 class Counting:
-    """count and rate: `scale` is what one row counts for."""
+    """count, and rate: how many in a window of `span` microseconds."""
 
     agg: Agg
-    scale: float | None = None
+    span: int | None = None
 
     @property
     def _shared(self) -> bool:
@@ -58,7 +58,10 @@ class Counting:
 
     def result(self, cells: pl.DataFrame) -> pl.Series:
         count = cells[self.name].alias(self.agg.name)
-        return count if self.scale is None else count * self.scale
+        if self.span is None:
+            return count
+        # rounded once, at the end, so that 3 in 10 seconds are 0.3; Polars would multiply by 1 / span
+        return pl.Series(self.agg.name, count.to_numpy().astype(np.float64) * (self.agg.per or 0) / self.span)
 
 
 @dataclass(frozen=True)
