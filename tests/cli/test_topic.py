@@ -50,6 +50,16 @@ def test_list(filled: Any) -> None:
     assert filled("topic", "list", "x*").out == "no topics like x*\n"
 
 
+def test_list_survives_a_topic_that_is_damaged(filled: Any, tmp_path: Path) -> None:
+    filled("topic", "create", "bad", "--schema", "a int")
+    [schema] = tmp_path.glob("*/topics/bad/schema/1")
+    schema.write_text('`a"b` int')
+    found = filled("topic", "list", "--json").json
+    assert [one["name"] for one in found] == ["bad", "orders"]
+    assert "not a name for a column" in found[0]["error"]
+    assert "not a name for" in filled("topic", "list").out
+
+
 def test_read(filled: Any) -> None:
     rows = filled("topic", "read", "orders", "--json").lines
     assert sorted(row["id"] for row in rows) == list(range(30))

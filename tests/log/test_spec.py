@@ -12,6 +12,7 @@ import pytest
 
 from riverrun.errors import Conflict, Invalid
 from riverrun.log.spec import UNSET, TopicSpec, added_columns
+from riverrun.river import River
 
 SCHEMA = "user string, amount double, at timestamp, device string"
 
@@ -85,11 +86,23 @@ def test_a_key_is_a_name_or_several() -> None:
         ({"time": 5}, "time cannot be 5"),
         ({"producers": 5}, "producers cannot be 5"),
         ({"archive": 5}, "archive cannot be 5"),
+        ({"schema": '`a"b` string'}, "not a name for a column: 'a\"b'"),
+        ({"schema": "`a\\\\b` string"}, "not a name for a column"),
+        ({"schema": "`a\nb` string"}, "not a name for a column"),
+        ({"schema": 'x map<string,array<struct<`a"b`: int>>>'}, "not a name for a column"),
     ],
 )
 def test_what_cannot_be_declared(options: dict[str, Any], message: str) -> None:
     with pytest.raises(Invalid, match=message):
         TopicSpec(**{"name": "t", "schema": SCHEMA, **options}).resolved()
+
+
+def test_a_name_that_cannot_be_leaves_nothing_behind(tmp_path: Path) -> None:
+    with River(tmp_path / "river") as river:
+        with pytest.raises(Invalid, match="not a name for a column"):
+            river.topic("bad", '`a"b` string')
+        assert river.topics() == []
+        assert river.topic("bad", "a string").latest
 
 
 def test_an_archive_is_the_same_place_wherever_a_process_is_started(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -152,3 +153,13 @@ def test_topics_and_their_groups(http: httpx.Client, river: River) -> None:
     assert (group["group"], group["kind"], group["rows"]) == ("billing", "consumer", 2)
     assert described["position"] == str(river.topic("orders").latest)
     assert http.get("/topics/ordrs").json()["hint"] == "Did you mean 'orders'?"
+
+
+def test_a_topic_that_is_damaged_does_not_hide_the_others(http: httpx.Client, river: River) -> None:
+    river.topic("bad", "a string").close()
+    (Path(river.path) / "topics" / "bad" / "schema" / "1").write_text('`a"b` string')
+    found = {one["name"]: one for one in http.get("/topics").json()}
+    assert "not a name for a column" in found["bad"]["error"]
+    assert found["orders"]["offsets"] == 0
+    river.drop_topic("bad")
+    assert river.topics() == ["orders"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,10 @@ from riverrun.cli.group import ForceOption, ToOption, print_resets, readers, res
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, TopicArgument, YesOption, open_river
 from riverrun.cli.output import print_fields, print_json, print_line, print_table
 from riverrun.durations import show
-from riverrun.errors import Invalid
+from riverrun.errors import Invalid, RiverrunError
+
+if TYPE_CHECKING:
+    from riverrun.river import River
 
 app = typer.Typer(help="Topics: create, append, read, tail, describe, drop …", rich_markup_mode=None)
 
@@ -33,7 +36,7 @@ def list_topics(
 ) -> None:
     """List the topics with their sizes."""
     with open_river(river) as opened:
-        found = [opened.topic(name).describe() for name in opened.topics(pattern)]
+        found = [_described(opened, name) for name in opened.topics(pattern)]
     if json:
         print_json(found)
     elif not found:
@@ -41,17 +44,7 @@ def list_topics(
     else:
         print_table(
             ["topic", "partitions", "offsets", "size", "last append", "schema"],
-            [
-                [
-                    d["name"],
-                    str(len(d["partitions"])),
-                    figures.count(d["offsets"]),
-                    figures.size(d["bytes"]),
-                    figures.ago(_moment(d["received"])),
-                    d["schema"],
-                ]
-                for d in found
-            ],
+            map(_row, found),
             right=["partitions", "offsets", "size"],
         )
 
@@ -232,6 +225,21 @@ def drop(
         print_json({"dropped": name})
     else:
         print_line(f"dropped topic {name}")
+
+
+def _described(river: River, name: str) -> dict[str, Any]:
+    """A topic, or what is wrong with it: one that is damaged must not hide the others."""
+    try:
+        return river.topic(name).describe()
+    except RiverrunError as error:
+        return {"name": name, "error": error.message, "hint": error.hint}
+
+
+def _row(one: dict[str, Any]) -> list[str]:
+    if "error" in one:
+        return [one["name"], "–", "–", "–", "–", one["error"]]
+    partitions, last = str(len(one["partitions"])), figures.ago(_moment(one["received"]))
+    return [one["name"], partitions, figures.count(one["offsets"]), figures.size(one["bytes"]), last, one["schema"]]
 
 
 def _moment(text: str | None) -> datetime | None:

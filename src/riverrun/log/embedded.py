@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from riverrun import ddl
 from riverrun.durations import Duration, from_micros, micros, seconds, to_micros
-from riverrun.errors import Corrupt, NewerFormat
+from riverrun.errors import Corrupt, Invalid, NewerFormat
 from riverrun.log import frame as frames
 from riverrun.log.archive import archive_of, claim
 from riverrun.log.board import Ends
@@ -77,7 +77,10 @@ def load_spec(directory: str) -> tuple[TopicSpec, dict[int, str]]:
         raise Corrupt(f"{path} cannot be read: {error}", hint="Restore the topic's directory from a copy") from None
     if found > _FORMAT:
         raise NewerFormat(f"{path} was written by a newer Riverrun (format {found})", hint="Upgrade Riverrun")
-    return TopicSpec(schema=versions[newest], **options), versions
+    try:
+        return TopicSpec(schema=versions[newest], **options), versions
+    except (Invalid, TypeError, ValueError) as error:
+        raise Corrupt(f"{path}: this is no topic: {error}", hint="Restore the topic's directory from a copy") from None
 
 
 class EmbeddedTopic(Topic):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from enum import Enum
@@ -27,6 +28,7 @@ class Unset(Enum):
 UNSET = Unset.UNSET
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
 _KEY_TYPES = {"string", "boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"}
 _PRODUCER_TYPES = {"string", "tinyint", "smallint", "int", "bigint"}
 # Columns that flows write into derived and late topics.
@@ -76,7 +78,9 @@ class TopicSpec:
             object.__setattr__(self, name, value)
 
         if isinstance(self.schema, str):
-            put("schema", ddl.render(ddl.parse(self.schema)))
+            columns = ddl.parse(self.schema)
+            self._check_names(columns)
+            put("schema", ddl.render(columns))
         self._check_types()
         if not isinstance(self.key, Unset):
             put("key", names(self.key))
@@ -94,6 +98,16 @@ class TopicSpec:
             raise Invalid(f"topic {self.name}: partitions must be from 1 to 1024, not {self.partitions!r}")
         if self.compression not in (UNSET, None, "lz4"):
             raise Invalid(f"topic {self.name}: compression is None or 'lz4', not {self.compression!r}")
+
+    def _check_names(self, columns: Iterable[ddl.Column]) -> None:
+        """Rows come as JSON: a name that has to be escaped there cannot be a column's, nor a field's of a struct."""
+        for column in columns:
+            if _ESCAPED.search(column.name):
+                raise Invalid(
+                    f"topic {self.name}: not a name for a column: {column.name!r}",
+                    hint="Quotes, backslashes and control characters cannot be in it",
+                )
+            self._check_names(_fields(column.type))
 
     def _check_types(self) -> None:
         several = [("key", name) for name in self.key] if isinstance(self.key, list | tuple) else [("key", self.key)]
@@ -173,6 +187,18 @@ class TopicSpec:
                 f"topic {self.name} exists with {field.name}={_shown(theirs)}, not {_shown(mine)}",
                 hint="Leave it out to open the topic as it is, or use another name",
             )
+
+
+def _fields(kind: ddl.Type) -> Iterator[ddl.Column]:
+    """The fields of the structs in a type."""
+    match kind:
+        case ddl.Struct(fields):
+            yield from fields
+        case ddl.Array(element):
+            yield from _fields(element)
+        case ddl.Map(key, value):
+            yield from _fields(key)
+            yield from _fields(value)
 
 
 def _shown(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import Response
 
-from riverrun.errors import Corrupt, Invalid, NotFound
+from riverrun.errors import Invalid, NotFound, RiverrunError
 from riverrun.log.topic import Topic
 from riverrun.position import Position
 from riverrun.serve import ingest
@@ -113,10 +113,10 @@ def _all(backend: Backend) -> list[dict[str, Any]]:
     for name in backend.river.topics():
         try:
             found.append(_summary(backend.topic(name)))
-        except Corrupt as error:
-            found.append({"name": name, "error": error.message, "hint": error.hint})
         except NotFound:
             continue  # dropped meanwhile
+        except RiverrunError as error:
+            found.append({"name": name, "error": error.message, "hint": error.hint})
     return found
 
 
