@@ -112,6 +112,20 @@ class Graph:
             )
 
 
+def topics_below(node: Node) -> set[str]:
+    """The topics a node is computed from."""
+    topics: set[str] = set()
+    seen: set[str] = set()
+    left = [node]
+    while left:
+        one = left.pop()
+        if isinstance(one, Source):
+            topics.add(one.topic)
+        left += [below for below in one.inputs if below.id not in seen]
+        seen.update(below.id for below in one.inputs)
+    return topics
+
+
 def _same(known: Node, node: Node) -> bool:
     if len(known.inputs) != len(node.inputs) or any(a is not b for a, b in zip(known.inputs, node.inputs, strict=True)):
         return False

@@ -9,7 +9,7 @@ from typing import Literal
 
 from riverrun.errors import RiverrunError
 from riverrun.flow import Flow
-from riverrun.flow.nodes import Node, Source
+from riverrun.flow.graph import topics_below
 from riverrun.log.topic import Topic
 from riverrun.river import River
 from riverrun.runtime.admission import admitted, check_declared, refuse_unusable
@@ -87,7 +87,7 @@ def _nodes(flow: Flow, last: Last, inputs: dict[str, Topic], run: What) -> Itera
             continue
         if name in views and (not before or (node.id in now and before.get(node.id) != now[node.id])):
             continue  # its node says it
-        removed = [topic for topic in _topics(node) if topic in inputs and _begins_later(inputs[topic])]
+        removed = [topic for topic in topics_below(node) if topic in inputs and _begins_later(inputs[topic])]
         if removed and last.epoch:
             note = f"the beginning of {', '.join(removed)} was removed by retention"
             yield NodePlan(name, "refused", str(place), note)
@@ -95,13 +95,6 @@ def _nodes(flow: Flow, last: Last, inputs: dict[str, Topic], run: What) -> Itera
             yield NodePlan(name, "changed" if name in before else "new", str(place), "computed from the log")
     for name in sorted(set(before) - set(now)):
         yield NodePlan(name, "gone", None, "no longer kept up" if name.startswith("view-") else "state dropped")
-
-
-def _topics(node: Node) -> set[str]:
-    """The topics a node is computed from."""
-    if isinstance(node, Source):
-        return {node.topic}
-    return {topic for below in node.inputs for topic in _topics(below)}
 
 
 def _begins_later(topic: Topic) -> bool:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from riverrun import ddl
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
+from riverrun.flow.graph import topics_below
 from riverrun.flow.nodes import ROW_ID, End
 from riverrun.flow.nodes import Topic as TopicEnd
 from riverrun.flow.nodes import View as ViewEnd
@@ -28,13 +29,12 @@ def view_spec(flow: Flow, job: Job, end: ViewEnd, suffix: str) -> ViewSpec:
         key = tuple(part for name in key for part in ((PARTITION, OFFSET) if name == ROW_ID else (name,)))
         columns += [schema.field(PARTITION), schema.field(OFFSET)]
     hidden = unseen(key, end.node)
-    topics = tuple(sorted({reading.topic for reading in job.readings}))
     return ViewSpec(
         name=end.name + suffix,
         flow=flow.name + suffix,
         schema=pa.schema(columns),
         key=key,
-        topics=topics,
+        topics=tuple(topics_below(end.node)),
         history=None if end.history is None else end.history / 1_000_000,
         hidden=hidden,
     )
