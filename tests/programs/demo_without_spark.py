@@ -18,7 +18,7 @@ from riverrun.runtime.blob import PACKED
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compiler import compile_flow
-from riverrun.runtime.outputs import output_specs, view_spec
+from riverrun.runtime.outputs import declare_views, output_specs
 from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.shape import Shape
 from riverrun.testing.local import _hosted
@@ -44,8 +44,7 @@ def main(river: River, report: Report, ending: Ending) -> None:
     projection = Projection()
     job = compile_flow(flow, 2, projection)
     fence = store.take_fence(flow.name)
-    for end in flow.views.values():
-        store.declare(view_spec(flow, job, end, ""))
+    declare_views(store, flow, job, fence)
     topics = {spec.name: river.topic(spec) for spec in output_specs(flow, job, inputs, "")}
     for topic in topics.values():
         topic.raise_fence(flow.name, fence)

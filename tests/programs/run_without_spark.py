@@ -24,7 +24,7 @@ from riverrun.runtime.checkpoint import Checkpoint, check_same
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compiler import compile_flow
 from riverrun.runtime.opening import open_inputs, open_outputs, shut_out
-from riverrun.runtime.outputs import view_spec
+from riverrun.runtime.outputs import declare_views
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.rebuild import Successor, clean
@@ -70,8 +70,7 @@ class Running:
             home, fence = self.rebuild()
         else:
             home, fence = admission.home, shut_out(name, self.store, self.topics.values())
-            for end in self.flow.views.values():
-                self.store.declare(view_spec(self.flow, self.job, end, ""))
+            declare_views(self.store, self.flow, self.job, fence)
             clean(self.checkpoints, name, self.store)
         os.makedirs(f"{home}/state", exist_ok=True)
         committer = Committer(self.flow, self.job, self.store, self.topics, home, "", fence)

@@ -20,7 +20,7 @@ from riverrun.log.spec import TopicSpec
 from riverrun.river import River
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compiler import compile_flow
-from riverrun.runtime.outputs import output_specs, view_spec
+from riverrun.runtime.outputs import declare_views, output_specs
 from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.status import flow_status
 from riverrun.testing.local import LocalRun
@@ -87,8 +87,7 @@ class ShopRun(LocalRun):
         self._store = river.store
         self._job = compile_flow(flow, 2, self._projection)
         self._fence = self._store.take_fence(flow.name)
-        for end in flow.views.values():
-            self._store.declare(view_spec(flow, self._job, end, ""))
+        declare_views(self._store, flow, self._job, self._fence)
         self._outputs = {}
         for spec in output_specs(flow, self._job, self._inputs, ""):
             self._outputs[spec.name] = river.topic(spec)

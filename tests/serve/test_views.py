@@ -184,3 +184,12 @@ def test_a_view_without_a_key_has_rows_only(http: httpx.Client, river: River) ->
     assert http.get("/views").json()[0]["key"] == []
     assert "no key to look up" in http.get("/views/log/x").json()["error"]
     assert http.get("/views/log?id=x").status_code == 404
+
+
+def test_a_view_that_its_flow_left_does_not_pretend_to_be_fresh(http: httpx.Client, totals: Flow) -> None:
+    totals.commit(("ada", 1, 9.5, 1))
+    totals.river.store.keep_only("shop", totals.fence, [])
+    assert http.get("/views/totals", params={"at_least": "orders@0:10"}).status_code == 200
+    answer = http.get("/views/totals", params={"at_least": "orders@0:11"})
+    assert answer.status_code == 410
+    assert "no longer keeps up view 'totals'" in answer.json()["error"]

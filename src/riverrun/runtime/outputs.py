@@ -17,7 +17,7 @@ from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, TIME, WEIGHT
 from riverrun.runtime.job import Job, unseen
-from riverrun.views import ViewSpec
+from riverrun.views import Store, ViewSpec
 
 
 def view_spec(flow: Flow, job: Job, end: ViewEnd, suffix: str) -> ViewSpec:
@@ -38,6 +38,14 @@ def view_spec(flow: Flow, job: Job, end: ViewEnd, suffix: str) -> ViewSpec:
         history=None if end.history is None else end.history / 1_000_000,
         hidden=hidden,
     )
+
+
+def declare_views(store: Store, flow: Flow, job: Job, fence: int, suffix: str = "") -> None:
+    """The views of a run, as it starts; those that the flow does not have any more stay where they are."""
+    specs = [view_spec(flow, job, end, suffix) for end in flow.views.values()]
+    for spec in specs:
+        store.declare(spec)
+    store.keep_only(flow.name + suffix, fence, [spec.name for spec in specs])
 
 
 def topic_spec(job: Job, end: TopicEnd, suffix: str) -> TopicSpec:

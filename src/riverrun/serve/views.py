@@ -68,7 +68,7 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
     @routes.get(
         "/views/{view}",
         response_model=list[dict[str, Any]],
-        responses=answers(400, 404, 504),
+        responses=answers(400, 404, 410, 504),
         openapi_extra=_FILTERS,
     )
     async def rows(
@@ -119,7 +119,7 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
 
         return EventStream(lambda: backend.feeds.follow((store, view), own, at_end))
 
-    @routes.get("/views/{view}/{key:path}", response_model=dict[str, Any], responses=answers(400, 404, 504))
+    @routes.get("/views/{view}/{key:path}", response_model=dict[str, Any], responses=answers(400, 404, 410, 504))
     async def row(
         request: Request,
         view: Name,

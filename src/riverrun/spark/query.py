@@ -27,7 +27,7 @@ from riverrun.runtime.commit import Committer
 from riverrun.runtime.compiler import compile_flow
 from riverrun.runtime.manifest import Manifest, home_of
 from riverrun.runtime.opening import beginning, check_written, open_inputs, open_outputs, shut_out
-from riverrun.runtime.outputs import view_spec
+from riverrun.runtime.outputs import declare_views
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.planner import Limit
 from riverrun.runtime.rebuild import clean
@@ -261,8 +261,7 @@ class Run:
             raise Conflict(f"flow {self.name} was rebuilt while it was being started", hint="Run it again")
         refuse_drained(self.name, now, self._inputs)
         check_written(self.name, now, Checkpoint(home, self.name).planned, self._topics.values())
-        for view in self.flow.views.values():
-            self._store.declare(view_spec(self.flow, self._job, view, self._suffix))
+        declare_views(self._store, self.flow, self._job, self._fence, self._suffix)
         clean(self._river.checkpoints, self.name, self._store)
         return deployed(self._river, self._job, self.name, home, self._begin, self._limit)
 

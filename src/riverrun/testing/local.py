@@ -31,7 +31,7 @@ from riverrun.runtime.commit import COUNTS, Committer, take_apart
 from riverrun.runtime.compiler import compile_flow
 from riverrun.runtime.host import run_stage
 from riverrun.runtime.job import Job
-from riverrun.runtime.outputs import output_specs, view_spec
+from riverrun.runtime.outputs import declare_views, output_specs
 from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.shape import Shape
 from riverrun.testing.projection import Projection
@@ -112,8 +112,7 @@ class LocalRun:
         self._store = self._opened.enter_context(SqliteStore(f"{self._home}/views.db"))
         self._job = compile_flow(flow, self._shards, self._projection)
         fence = self._store.take_fence(flow.name)
-        for end in flow.views.values():
-            self._store.declare(view_spec(flow, self._job, end, ""))
+        declare_views(self._store, flow, self._job, fence)
         specs = output_specs(flow, self._job, self._inputs, "")
         self._outputs = {spec.name: self._log.topic(_in_partitions(spec, self._partitions)) for spec in specs}
         for topic in self._outputs.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -11,7 +11,7 @@ import msgspec
 
 from riverrun.errors import NotFound, did_you_mean
 from riverrun.position import Position
-from riverrun.views.epoch import Last
+from riverrun.views.epoch import Last, Progress
 from riverrun.views.positions import from_json, to_json
 from riverrun.views.spec import ViewSpec
 
@@ -47,7 +47,7 @@ def tables(blob: str) -> list[str]:
         " primary key (flow, rebuild))",
         f"create table {VIEWS} (id bigint primary key, name text not null, folded text not null,"
         " rebuild bigint not null, flow text not null, spec text not null, rows bigint not null,"
-        " pruned bigint not null, nulls text not null, unique (folded, rebuild))",
+        " pruned bigint not null, nulls text not null, stopped text, unique (folded, rebuild))",
         f"create table {EPOCHS} (flow text, rebuild bigint, seq bigint, epoch bigint not null, positions text not null,"
         " committed bigint not null, primary key (flow, rebuild, seq))",
         f"create table {CHANGES} (view bigint, seq bigint, first bigint, changes bigint not null,"
@@ -58,7 +58,7 @@ def tables(blob: str) -> list[str]:
 @dataclass(frozen=True, slots=True)
 class ViewRow:
     """A view in the catalogue. `rows` numbers its table, `pruned` is the newest commit whose changes are not kept,
-    `nulls` has the key columns that have ever held a null."""
+    `nulls` has the key columns that have ever held a null, `stopped` is how far it was when its flow left it."""
 
     id: int
     spec: ViewSpec
@@ -66,6 +66,7 @@ class ViewRow:
     rows: int
     pruned: int
     nulls: tuple[str, ...]
+    stopped: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +77,14 @@ class FlowRow:
     seq: int
 
 
-_VIEW = "id, spec, rebuild, rows, pruned, nulls"
+_VIEW = "id, spec, rebuild, rows, pruned, nulls, stopped"
 _FLOW = "epoch, fence, positions, manifest, ledger, received, committed, run, seq"
 
 
 def _view(row: tuple[Any, ...]) -> ViewRow:
-    number, spec, rebuild, rows, pruned, nulls = row
-    return ViewRow(number, read_spec(spec), rebuild, rows, pruned, tuple(filter(None, nulls.split(" "))))
+    number, spec, rebuild, rows, pruned, nulls, stopped = row
+    parts = tuple(filter(None, nulls.split(" ")))
+    return ViewRow(number, read_spec(spec), rebuild, rows, pruned, parts, read_stopped(stopped))
 
 
 def next_id(db: Session) -> int:
@@ -174,6 +176,23 @@ def read_spec(text: str) -> ViewSpec:
 def spec_text(spec: ViewSpec) -> str:
     """A declaration as the catalogue has it."""
     return msgspec.json.encode(spec.as_dict()).decode()
+
+
+def read_stopped(text: str | None) -> Progress | None:
+    """How far a view was when its flow left it; None while the flow keeps it up."""
+    if text is None:
+        return None
+    commit, epoch, positions, committed = msgspec.json.decode(text)
+    return Progress(commit, epoch, from_json(positions), committed, kept_up=False)
+
+
+def keep_only(db: Session, flow: str, views: Collection[str], at: FlowRow) -> None:
+    """Let the other views of a flow stop where it is; those named go on."""
+    stopped = msgspec.json.encode((at.seq, at.last.epoch, to_json(at.last.positions), at.last.committed)).decode()
+    for view in find_views(db, flow).values():
+        if (view.spec.name in views) is (view.stopped is not None):
+            mark = stopped if view.stopped is None else None
+            db.run(f"update {VIEWS} set stopped = ? where id = ?", mark, view.id)
 
 
 def mark_nulls(db: Session, view: ViewRow, nulls: Sequence[str]) -> None:

@@ -59,9 +59,11 @@ class Last:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a view is: the commit it shows, counted by the store, and the input positions of its topics."""
+    """How far a view is: the commit it shows, counted by the store, and the input positions of its topics. It stays there
+    when its flow no longer has the view (`kept_up`)."""
 
     commit: int
     epoch: int
     positions: Position
     committed: int
+    kept_up: bool = True

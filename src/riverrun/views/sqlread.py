@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -184,14 +185,17 @@ def _condition(column: str, given: str, operator: str, value: Any) -> tuple[str,
 
 def _progress(db: Session, name: str) -> Progress:
     row = db.one(
-        f"select v.spec, f.seq, f.epoch, f.positions, f.committed from {VIEWS} v"
+        f"select v.spec, v.stopped, f.seq, f.epoch, f.positions, f.committed from {VIEWS} v"
         f" left join {FLOWS} f on f.flow = v.flow and f.rebuild = {LIVE} where v.name = ? and v.rebuild = {LIVE}",
         name,
     )
     if row is None:
         catalogue.need_view(db, name)
         raise AssertionError(name)
-    spec, seq, epoch, positions, committed = row
+    spec, stopped, seq, epoch, positions, committed = row
+    left = catalogue.read_stopped(stopped)
+    if left is not None:
+        return replace(left, positions=of_topics(catalogue.read_spec(spec), left.positions))
     if seq is None:
         return Progress(0, 0, Position(), 0)
     return Progress(seq, epoch, of_topics(catalogue.read_spec(spec), from_json(positions)), committed)
@@ -226,9 +230,9 @@ def _known(spec: ViewSpec, row: tuple[int, int, str, int]) -> Progress:
 
 def _by_time(db: Session, view: ViewRow, time: int) -> Progress | None:
     rows = db.all(
-        f"select {_EPOCH} from {EPOCHS} where flow = ? and rebuild = {LIVE} and committed <= ?"
+        f"select {_EPOCH} from {EPOCHS} where flow = ? and rebuild = {LIVE} and committed <= ? and seq <= ?"
         " order by seq desc limit 1",
-        *(view.spec.flow, time),
+        *(view.spec.flow, time, _newest(view)),
     )
     return _known(view.spec, rows[0]) if rows else None
 
@@ -238,7 +242,8 @@ def _by_position(db: Session, view: ViewRow, wanted: Position) -> Progress | Non
     seqs = [
         seq
         for (seq,) in db.all(
-            f"select seq from {EPOCHS} where flow = ? and rebuild = {LIVE} order by seq", view.spec.flow
+            f"select seq from {EPOCHS} where flow = ? and rebuild = {LIVE} and seq <= ? order by seq",
+            *(view.spec.flow, _newest(view)),
         )
     ]
     low, high = 0, len(seqs)
@@ -257,10 +262,16 @@ def _by_position(db: Session, view: ViewRow, wanted: Position) -> Progress | Non
     return found
 
 
+def _newest(view: ViewRow) -> int:
+    """The last commit that a view can be part of."""
+    return _ALL if view.stopped is None else view.stopped.commit
+
+
 def _range(db: Session, view: ViewRow) -> str:
     rows = db.all(
-        f"select min(committed), max(committed) from {EPOCHS} where flow = ? and rebuild = {LIVE} and seq >= ?",
-        *(view.spec.flow, view.pruned),
+        f"select min(committed), max(committed) from {EPOCHS} where flow = ? and rebuild = {LIVE}"
+        " and seq between ? and ?",
+        *(view.spec.flow, view.pruned, _newest(view)),
     )
     first, last = rows[0]
     if first is None:

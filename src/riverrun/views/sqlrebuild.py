@@ -71,6 +71,7 @@ class SqlRebuilds(SqlReads):
             at = FlowRow(last, live.seq + 1)
             for view in views:
                 self._replace(db, view, at)
+            catalogue.keep_only(db, flow, [view.spec.name for view in views], live)
             _forget(db, rebuild)
             catalogue.write_flow(db, flow, LIVE, at)
             catalogue.write_epoch(db, flow, LIVE, at)
@@ -83,7 +84,8 @@ class SqlRebuilds(SqlReads):
             db.run(f"update {VIEWS} set rebuild = {LIVE}, pruned = ? where id = ?", at.seq, built.id)
             self._publish(db, replace(built, rebuild=LIVE))
             return
-        comparable = (old.spec.schema, old.spec.key) == (built.spec.schema, built.spec.key)
+        # Of a view that was not kept up for a while, nobody can tell what it was then.
+        comparable = old.stopped is None and (old.spec.schema, old.spec.key) == (built.spec.schema, built.spec.key)
         if comparable:
             self._log(db, old, self._difference(db, old, built), at)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -110,6 +110,12 @@ class SqlStore(Store):
             spec.must_equal(found.spec)
             if spec.history_micros != found.spec.history_micros:
                 db.run(f"update {VIEWS} set spec = ? where id = ?", catalogue.spec_text(spec), found.id)
+
+    def keep_only(self, flow: str, fence: int, views: Collection[str]) -> None:
+        with self._writing(flow) as db:
+            at = catalogue.find_flow(db, flow)
+            refuse_older(flow, fence, at.last)
+            catalogue.keep_only(db, flow, views, at)
 
     def drop(self, view: str) -> None:
         with self._reading() as db:

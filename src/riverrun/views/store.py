@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -52,6 +52,11 @@ class Store(ABC):
     @abstractmethod
     def declare(self, spec: ViewSpec) -> None:
         """Create the view, or check that it is what it was; `Conflict` names the difference. `history` may change."""
+
+    @abstractmethod
+    def keep_only(self, flow: str, fence: int, views: Collection[str]) -> None:
+        """From now on the flow keeps up these views. Others of it can be read as they are; they stay at the position they
+        have now, and say so, until they are named again. `Fenced` when a newer run has taken over."""
 
     @abstractmethod
     def drop(self, view: str) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun.durations import Duration, seconds, to_micros
-from riverrun.errors import Invalid, NotFound, TimedOut, Unavailable, did_you_mean
+from riverrun.errors import Invalid, NotFound, OutOfRange, TimedOut, Unavailable, did_you_mean
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import rows_of, scalar
@@ -113,15 +113,33 @@ class View:
         return str(Cursor(self._store.progress(self.name).commit))
 
     @property
+    def progress(self) -> Progress:
+        """How far the view is."""
+        return self._store.progress(self.name)
+
+    def reached(self, wanted: Position, progress: Progress) -> bool:
+        """Whether a view that is so far has processed this much; `OutOfRange` when it never will."""
+        if wanted <= progress.positions:
+            return True
+        if not progress.kept_up:
+            raise OutOfRange(
+                f"flow {self.spec.flow!r} no longer keeps up view {self.name!r}: it stays at"
+                f" {progress.positions or 'nothing'} and will not come to {wanted}",
+                hint="Read it without at_least, or put the view into the flow again",
+            )
+        return False
+
+    @property
     def position(self) -> Position:
         """How far the view's topics have been processed."""
-        return self._store.progress(self.name).positions
+        return self.progress.positions
 
     def has_processed(self, position: Positions | str) -> bool:
-        """Whether the input up to a position has been processed, now. `Invalid` for a topic the view does not read."""
+        """Whether the input up to a position has been processed, now. `Invalid` for a topic the view does not read,
+        `OutOfRange` when it never will be, because the flow no longer has the view."""
         wanted = as_position(position)
         self._check_topics(wanted)
-        return wanted <= self.position
+        return self.reached(wanted, self.progress)
 
     def as_of(self, at: Positions | str | datetime) -> Snapshot:
         """The view as it was when a position had been processed, or at a time of commit; needs `history`."""
@@ -150,7 +168,7 @@ class View:
             return
         wanted = as_position(at_least)
         self._check_topics(wanted)
-        if self._until(lambda progress: wanted <= progress.positions, seconds(timeout)) is None:
+        if self._until(lambda progress: self.reached(wanted, progress), seconds(timeout)) is None:
             raise TimedOut(
                 f"view {self.name!r} has processed {self.position or 'nothing'} and not yet {wanted}",
                 hint="Wait longer, or see whether the flow is running",
