@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 
@@ -493,6 +493,95 @@ class StoreContract:
         )
         assert found == [{"user": "a", "profit": 2}, {"user": "b", "profit": None}]
         assert view.sql(f'select n from "Costs" where "user" = {self.mark}', ["b"]) == [{"n": 1}]
+
+    WRITTEN = (
+        "2026-01-01T00:00:02Z",
+        "2026-01-01T00:00:02.000+00:00",
+        "2026-01-01T01:00:02+01:00",
+        "2025-12-31 19:00:02-05",
+        "2026-01-01 00:00:02",
+        "2026-01-01t00:00:02.000000z",
+    )
+
+    @pytest.fixture
+    def moments(self, store):
+        """Rows at 0, 1, 2, 2.5 and 3 seconds of a day, each with text that looks like a time."""
+        schema = "k bigint, at timestamp, local timestamp_ntz, day date, price decimal(10,2), said string"
+        flow = Flow(store, ViewSpec("moments", "shop", schema, ("k",)))
+        given = []
+        for k, second in enumerate((0, 1, 2, 2.5, 3)):
+            at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
+            said = at.isoformat().replace("+00:00", "Z")
+            given.append((k, at, at.replace(tzinfo=None), date(2026, 1, 1 + k), Decimal(k) + Decimal("0.99"), said, 1))
+        flow.commit({"moments": weighted(schema, *given)})
+        return View(store, "moments")
+
+    @pytest.mark.parametrize("text", WRITTEN)
+    def test_times_may_be_written_in_any_way(self, moments, text):
+        def chosen(where: str) -> list[int]:
+            found = [row["k"] for row in moments.rows(where)]
+            assert found == [row["k"] for row in moments.sql(f"select k from moments where {where} order by k")]
+            return found
+
+        assert chosen(f"at >= '{text}'") == [2, 3, 4]
+        assert chosen(f"'{text}' > at") == [0, 1]
+        assert chosen(f"at = '{text}'") == chosen(f"at in ('{text}', '2020-01-01')") == [2]
+        assert chosen(f"at between '{text}' and '2026-01-01T00:00:02.5Z'") == [2, 3]
+        assert chosen(f"not (at <> '{text}') or (at > '{text}' and k = 4)") == [2, 4]
+        assert chosen(f"coalesce(at, at) <= '{text}' and said <> 'it''s'") == [0, 1, 2]
+        assert chosen(f"said = '{text}'") == ([2] if text == self.WRITTEN[0] else [])
+
+    def test_days_and_times_are_compared_as_moments(self, moments):
+        def chosen(where: str) -> list[int]:
+            return [row["k"] for row in moments.rows(where)]
+
+        assert chosen("at = '2026-01-01'") == chosen("at <= '2026-01-01'") == [0]
+        assert chosen("local > '2026-01-01T00:00:02Z' and local <= '2026-01-01T00:00:03'") == [3, 4]
+        assert chosen("day = '2026-01-02T12:00:00Z'") == chosen("day = '2026-01-02'") == [1]
+        assert chosen("at >= timestamp '2026-01-01 00:00:02.5' and day > date '2026-01-04'") == [4]
+
+    def test_literals_in_sql_are_compared_wherever_times_come_from(self, moments):
+        sql = (
+            "with late as (select k, at as happened from moments where at > '2026-01-01T00:00:01Z')"
+            " select k, max(happened) as newest from late group by k"
+            " having max(happened) <= '2026-01-01T00:00:02.5Z' order by k -- it's '2026-01-01T00:00:00Z'"
+        )
+        assert [row["k"] for row in moments.sql(sql)] == [2, 3]
+        assert moments.sql("select '2026-01-01T00:00:02Z' as text") == [{"text": "2026-01-01T00:00:02Z"}]
+
+    def test_sql_binds_times_dates_and_decimals(self, moments):
+        at = datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC)
+
+        def chosen(condition: str, *values: object) -> list[int]:
+            sql = f"select k from moments where {condition.replace('?', self.mark)} order by k"
+            return [row["k"] for row in moments.sql(sql, values)]
+
+        for bound in (at, at.replace(tzinfo=None), at.astimezone(timezone(timedelta(hours=5)))):
+            assert chosen("at >= ?", bound) == [2, 3, 4]
+            assert chosen("at = ?", bound) == [2]
+            assert chosen("k > ? and at < ? and said <> ?", 0, bound, "x") == [1]
+        assert chosen("at > ?", at + timedelta(milliseconds=500)) == [4]
+        assert chosen("at = ?", date(2026, 1, 1)) == chosen("at <= ?", date(2026, 1, 1)) == [0]
+        assert chosen("day = ?", date(2026, 1, 2)) == chosen("day = ?", datetime(2026, 1, 2)) == [1]
+        assert chosen("day > ?", datetime(2026, 1, 4, 12)) == [4]
+        assert chosen("price = ?", Decimal("1.99")) == [1]
+        assert chosen("price > ? and k < ?", Decimal("1.99"), Decimal(4)) == [2, 3]
+        assert chosen("k = ?", Decimal("3.0")) == [3]
+
+    def test_sql_gives_not_a_number_as_a_number(self, store):
+        schema = "k string, x double"
+        flow = Flow(store, ViewSpec("odd", "shop", schema, ("k",)))
+        flow.commit({"odd": weighted(schema, ("a", math.nan, 1), ("NaN", 1.5, 1), ("c", None, 1))})
+        view = View(store, "odd")
+        found = view.sql("select k, x, x as y from odd order by k")
+        assert [(row["k"], repr(row["x"]), repr(row["y"])) for row in found] == [
+            ("NaN", "1.5", "1.5"),
+            ("a", "nan", "nan"),
+            ("c", "None", "None"),
+        ]
+        [largest] = view.sql("select max(x) as x, max(k) as k from odd where k < 'b'")
+        assert math.isnan(largest["x"])
+        assert view.sql(f"select k from odd where x = {self.mark}", [math.nan]) == [{"k": "a"}]
 
     def test_sql_times_are_readable(self, store):
         schema = "k bigint, at timestamp, day date"

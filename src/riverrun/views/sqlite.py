@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from riverrun.durations import Duration
 from riverrun.errors import Closed, Conflict, Corrupt, Invalid, NewerFormat, RiverrunError, TimedOut, Unavailable
-from riverrun.views import catalogue, sqlite_tables
+from riverrun.views import catalogue, sqlite_tables, sqlite_values
 from riverrun.views.catalogue import Session, ViewRow
 from riverrun.views.layout import Layout
 from riverrun.views.sqlite_errors import as_riverrun
@@ -253,7 +253,7 @@ class SqliteStore(SqlRebuilds):
             kept = [f'"riverrun:{name}"' for name in layout.columns]
             pairs = ", ".join(f"{name} as {alias}" for name, alias in zip(layout.columns, kept, strict=True))
             source = f"(select {pairs}, {sqlite_tables.shown(view, layout)} from {source})"
-            columns, condition = ", ".join(kept), f" where ({where}\n)"
+            columns, condition = ", ".join(kept), f" where ({_compared(view, where)}\n)"
             order = ", ".join(f'"riverrun:{name}"' for name in layout.key)
         try:
             rows = db.all(
@@ -276,11 +276,13 @@ class SqliteStore(SqlRebuilds):
             if deadline is not None:
                 reader.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
             try:
-                found = reader.execute(sql, parameters)
+                query, values = sqlite_values.written(sql, parameters, self.views)
+                found = reader.execute(query, values)
                 if found.description is None:
                     raise Invalid("sql: not a query")
                 names = [column[0] for column in found.description]
-                return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+                rows = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+                return sqlite_values.with_numbers(sql, rows, self.views)
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
                     raise TimedOut(f"the query took longer than {timeout:g} s and was stopped") from None
@@ -289,10 +291,18 @@ class SqliteStore(SqlRebuilds):
                 raise Invalid(
                     f"sql: {error}", hint=f"Views are {', '.join(spec.name for spec in self.views())}"
                 ) from None
+            except (sqlite3.ProgrammingError, OverflowError, ValueError) as error:  # the query's own: how it is called
+                raise Invalid(f"sql: {error}") from None
             except sqlite3.DatabaseError as error:
                 if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_AUTH:
                     raise Invalid(f"sql: only reading views is allowed ({error})") from None
                 raise
+
+
+def _compared(view: ViewRow, where: str) -> str:
+    """A condition, with the times in it as columns show them."""
+    before = f"select 1 from {sqlite_tables.quoted(view.spec.name)} where "
+    return sqlite_values.written(before + where, (), lambda: [view.spec])[0].removeprefix(before)
 
 
 _READS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION}

@@ -4,8 +4,9 @@ A key column holds no NULL, since SQLite takes two NULLs of a unique key for dif
 empty blob (in binary ones an empty text), values no column of the type can have. NaN, which SQLite would turn into
 NULL, is the text 'NaN'. Tables have no types and no rowid: rows lie in key order, the order they are written in.
 
-Under the view's own name there is an SQL VIEW for people, where timestamps are text ("2026-01-31 12:00:00.25", UTC),
-dates are text, and decimals are numbers (rounded to 15 digits or so; `rows`, `get` and `arrow` give the exact ones).
+Under the view's own name there is an SQL VIEW for people, where timestamps are text ("2026-01-31 12:00:00.25", UTC: each
+moment has one text, and text has the order of time), dates are text, and decimals are numbers (rounded to 15 digits or so;
+`rows`, `get` and `arrow` give the exact ones). `sqlite_values` makes what people compare them with the same.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ _OPERATORS = frozenset(
     )
     for word in line.split()
 )
+_TYPES = frozenset(("date", "timestamp"))  # of literals such as timestamp '2026-01-31 12:00:00'
 _CALL = re.compile(r"\s*\(")
 _PREFIXES = frozenset("xXbB")  # of literals that are still read as plain quoted text
 
@@ -37,6 +38,7 @@ def condition(where: str, columns: Sequence[str]) -> str:
     """
     known = {name.lower(): name for name in columns}
     depth, before, made = 0, "", []
+    typed: int | None = None
     for token in _TOKEN.finditer(where):
         kind, text = token.lastgroup, token[0]
         word = text.lower()
@@ -50,6 +52,10 @@ def condition(where: str, columns: Sequence[str]) -> str:
             made.append('"' + known[word].replace('"', '""') + '"')
         else:
             made.append(text)
+        if kind == "text" and typed is not None:
+            made[typed] = ""  # the column says it too, and not every database knows the word
+        if text.strip():
+            typed = len(made) - 1 if kind == "word" and word in _TYPES else None
         depth += (kind == "open") - (kind == "close")
         if depth < 0:
             break
