@@ -89,8 +89,7 @@ class Column:
         if not self.nullable:
             text += " NOT NULL"
         if self.comment is not None:
-            escaped = self.comment.replace("\\", "\\\\").replace("'", "\\'")
-            text += f" COMMENT '{escaped}'"
+            text += f" COMMENT {literal(self.comment)}"
         return text
 
 
@@ -123,7 +122,18 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def quoted(name: str) -> str:
     """A column name as SQL reads it: in backquotes only where they are needed."""
-    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+    return name if _PLAIN.fullmatch(name) else backquoted(name)
+
+
+def backquoted(name: str) -> str:
+    """A column name as SQL reads it, also where it would read a plain one as something else."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A text as SQL reads it."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def parse(ddl: str) -> list[Column]:

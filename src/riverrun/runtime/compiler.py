@@ -199,7 +199,7 @@ class _Compiler:
         """A topic's rows with tombstones, for the kernel that makes a table of them."""
         columns = self._wiring.outputs[node.id + RAW]
         schema = pa.schema([*columns, *CARRIED])
-        items = tuple(Item(name, name, f"`s`.`{name}`") for name in columns.names)
+        items = tuple(Item(name, name, f"`s`.{ddl.backquoted(name)}") for name in columns.names)
         self._wiring.add(node.id + RAW, node.id, "in", items, None, node.key, schema)
         return schema
 

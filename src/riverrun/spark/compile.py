@@ -83,10 +83,10 @@ def _projected(frame: DataFrame, job: Job, origins: Sequence[str]) -> DataFrame:
 
 def _expression(branch: Branch) -> str:
     struct = f"`{struct_name(branch.origin)}`"
-    fields = [f"{_literal(item.name)}, {_value(item, branch.schema)}" for item in branch.items]
+    fields = [f"{ddl.literal(item.name)}, {_value(item, branch.schema)}" for item in branch.items]
     for name in HIDDEN:
         value = f"unix_micros({struct}.`{TIME}`)" if name == TIME else f"{struct}.`{name}`"
-        fields.append(f"{_literal(name)}, {value}")
+        fields.append(f"{ddl.literal(name)}, {value}")
     return f"CASE WHEN {_condition(branch)} THEN named_struct({', '.join(fields)}) END"
 
 
@@ -97,11 +97,6 @@ def _condition(branch: Branch) -> str:
 
 def _value(item: Item, schema: pa.Schema) -> str:
     return f"CAST({item.sql} AS {ddl.from_arrow(schema.field(item.name).type)})"
-
-
-def _literal(name: str) -> str:
-    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 Batches = Iterable[pa.RecordBatch]
@@ -150,7 +145,7 @@ class Analyst:
 
     def types(self, origin: str, fields: pa.Schema, items: Sequence[Item]) -> Mapping[str, pa.DataType]:
         made = self._empty(pa.schema([(struct_name(origin), pa.struct(list(fields)))]))
-        found = arrow_schema(made.selectExpr(*(f"{item.sql} AS `{item.name}`" for item in items)).schema)
+        found = arrow_schema(made.selectExpr(*(f"{item.sql} AS {ddl.quoted(item.name)}" for item in items)).schema)
         return {field.name: field.type for field in found}
 
     def transformed(self, node: Transform, columns: pa.Schema) -> pa.Schema:

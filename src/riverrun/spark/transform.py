@@ -56,8 +56,8 @@ def as_struct(rows: DataFrame, name: str, columns: pa.Schema, packed: Sequence[s
     """Rows of a transform in the shape of a stage's rows: nothing packed, and its columns as one struct."""
     fields = []
     for field in columns:
-        source = f"{ROW}.`{RECEIVED}`" if field.name == RECEIVED else f"`{field.name}`"
-        fields.append(f"'{field.name}', CAST({source} AS {ddl.from_arrow(field.type)})")
+        source = f"{ROW}.`{RECEIVED}`" if field.name == RECEIVED else ddl.backquoted(field.name)
+        fields.append(f"{ddl.literal(field.name)}, CAST({source} AS {ddl.from_arrow(field.type)})")
     fields += [f"'{name}', {ROW}.`{name}`" for name in _CARRIED]
     return rows.selectExpr(*packed, f"named_struct({', '.join(fields)}) AS {name}")
 
