@@ -50,9 +50,10 @@ def test_columns(sql: str, columns: tuple[str, ...]) -> None:
 
 def test_text_stays_as_written_and_is_compared_without_spaces_comments_and_case() -> None:
     one, other = read("Amount>10 -- big"), read("amount  >  10")
-    assert one.sql == "Amount>10 -- big"
+    assert one.sql == "Amount>10"
     assert one.canonical == other.canonical == "amount > 10"
     assert read("user = 'A'").canonical != read("user = 'a'").canonical
+    assert read("user = r'A'").canonical != read("user = r'a'").canonical
 
 
 @pytest.mark.parametrize(

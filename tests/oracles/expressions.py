@@ -116,6 +116,16 @@ date_trunc('quarter', w)
 unix_micros(w); unix_millis(w); unix_seconds(w); p.x; p.x + 1; upper(p.name); coalesce(p.x, 0) + i
 """
 SQL = [text.strip() for line in EXPRESSIONS.strip().splitlines() for text in line.split(";") if text.strip()]
+SQL += [
+    r"concat(s, 'it''s', '''', '', '''''')",
+    r"concat(s, 'a' 'b', 'a'  'b')",
+    r"""s = "tea time" OR s = 'a""b'""",
+    r"""concat(s, "say ""hi"" ", "it's", "it''s", 'a""b')""",
+    r"""concat(s, 'it\'s', "say \"hi\" ", "\'", '\"')""",
+    r"concat(s, '\\', 'a\tb\nc', '\u0041', '\101', '\%\_', '\q')",
+    r"s RLIKE '^\\w+$'",
+    """concat(s, '-- no comment', "/* nor this */; ") /* but this */""",
+]
 
 REFUSED = """
 xxhash64(s); hash(s); dayofweek(w); date_format(w, 'yyyy'); from_json(s, 'x int'); split(s, ','); cast(d as string)
@@ -124,7 +134,8 @@ substring(s, 0, 2); substring(s, i); locate('a', s, 2); trim(BOTH 'a' FROM s); u
 regexp_extract(s, 'a(.)', 1); split_part(s, ' ', -1); split_part(s, t, 1); split_part(s, '', 1); split_part(s, ' ', i)
 date_trunc('decade', w); w + INTERVAL 1 MONTH; transform(array(1, 2), x -> x + 1); map('a', 1)['a']; initcap(s)
 cast(s as binary)
-pmod(i, 3); s LIKE 'a\\\\%b'; s LIKE t; day + INTERVAL 1 DAY; try_cast(s as int); window(w, '1 minute').start
+pmod(i, 3); s LIKE 'a\\\\%b'; s LIKE t; day + INTERVAL 1 DAY; try_cast(s as int)
+to_char(i, '0009'); log10(d); collate(s, 'UTF8_LCASE'); to_date(s, 'yyyy'); to_date(s); concat(s, r'\\d')
 sha2(s, 512); cast(p as string); last_day(w); format_string('%s', s); levenshtein(s, t)
 """
 UNKNOWN = [text.strip() for line in REFUSED.strip().splitlines() for text in line.split(";") if text.strip()]

@@ -15,7 +15,7 @@ from riverrun.flow import Flow
 from riverrun.flow.aggregates import count, max, sum
 from riverrun.flow.windows import session, side, tumbling
 from riverrun.spark.types import spark_schema
-from riverrun.testing import Append, Crash, Delete, compare_engines
+from riverrun.testing import Append, Crash, Delete, compare_engines, run_flow
 from riverrun.testing.projection import compute
 
 pytestmark = pytest.mark.spark
@@ -64,3 +64,50 @@ def test_a_script_comes_to_the_same() -> None:
     assert len(local.topics["late"]) == 1
     assert local.ledger_of("stream-orders") == spark.ledger_of("stream-orders")
     assert local.watermarks == spark.watermarks
+
+
+def test_sql_reaches_spark_as_it_was_written() -> None:
+    """Names, texts and functions that a parser would write in another way, through several nodes, and with a transform."""
+    flow = Flow("written")
+    stream = flow.stream("orders", "`it's` string, `a``b` int, n int, at timestamp", time="at")
+    named = stream.with_columns(said="concat(`it's`, ''s')", m="n + 1 -- one more").where("`it's` <> 'o''neil'")
+    flow.view("named", named.select("*", "concat(said, \"'\", '/* no */') as quoted", "m * 2 as m2").drop("at"))
+    local, spark = compare_engines(flow, {"orders": WRITTEN})
+    assert [row["quoted"] for row in spark.views["named"]] == ["bob's'/* no */", "eve's'/* no */"]
+    assert local.views["named"] == spark.views["named"]
+
+
+WRITTEN = [
+    {"it's": name, "a`b": n, "n": n * 1000, "at": datetime(2026, 1, 1, tzinfo=UTC)}
+    for n, name in enumerate(["bob", "o'neil", "eve"])
+]
+
+
+def test_what_only_spark_knows_reaches_it_as_it_was_written(spark_session: Any) -> None:
+    flow = Flow("known")
+    stream = flow.stream("orders", "`it's` string, `a``b` int, n int, at timestamp", time="at")
+    made = stream.select(
+        "n",
+        "n + 1 as m",
+        "to_char(n, '0009') as four",
+        "log10(n + 1) as tens",
+        "struct(n, `a``b`) as pair",
+        "transform(array(n, 1), n -> n + `a``b`) as sums",
+        "concat(`it's`, r'\\d') as raw",
+    ).select("m", "four", "tens", "struct(m, pair.`a``b`) as `it's`", "sums", "raw", "struct(four, m) as two")
+    flow.view("made", made)
+    shouted = stream.transform(lambda frame: frame.withColumn("loud's", frame["it's"]))
+    flow.view("shouted", shouted.drop("at", "n"))
+    found = run_flow(flow, {"orders": WRITTEN[1:2]}, engine="spark")
+    assert found.views["made"] == [
+        {
+            "m": 1001,
+            "four": "1000",
+            "tens": pytest.approx(math.log10(1001)),
+            "it's": {"m": 1001, "a`b": 1},
+            "sums": [1001, 2],
+            "raw": "o'neil\\d",
+            "two": {"four": "1000", "m": 1001},
+        }
+    ]
+    assert found.views["shouted"] == [{"it's": "o'neil", "a`b": 1, "loud's": "o'neil"}]

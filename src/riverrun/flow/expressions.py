@@ -6,33 +6,31 @@ with the same result. What Spark alone can decide is left to Spark.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NoReturn
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from riverrun.ddl import Array, Map, Struct, Type, quoted
 from riverrun.errors import Invalid, NotFound, did_you_mean
+from riverrun.flow import text
 from riverrun.flow.functions import AGGREGATES, GENERATORS, NONDETERMINISTIC, WINDOWS
 from riverrun.flow.inference import infer
 from riverrun.flow.schema import BOOLEAN, HIDDEN, Schema
-
-DIALECT = "spark"
+from riverrun.flow.text import Reference
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One value per row. `sql` is as it was written, `canonical` the same whatever its spaces, comments and case."""
+    """One value per row. `sql` is as it was written, without comments; `canonical` the same whatever spaces and case."""
 
     sql: str
     type: Type | None
     columns: tuple[str, ...]
     canonical: str
+    references: tuple[Reference, ...]
 
     @property
     def plain(self) -> str | None:
@@ -41,6 +39,15 @@ class Expression:
             return None
         name = self.columns[0]
         return name if self.canonical.lower() in (name.lower(), "`" + name.lower().replace("`", "``") + "`") else None
+
+    def over(self, value: Callable[[str], str]) -> str:
+        """The text with `value(column)` in the place of every column, and else as it was written."""
+        parts, at = [], 0
+        for place in self.references:
+            called = f" AS {self.sql[place.start : place.end]}" if place.field else ""
+            parts += [self.sql[at : place.start], value(place.column), called]
+            at = place.end
+        return "".join([*parts, self.sql[at:]])
 
     def __str__(self) -> str:
         return self.sql
@@ -63,7 +70,8 @@ class Order:
 def column(name: str, schema: Schema) -> Expression:
     """The expression that is just this column."""
     known = schema.resolve(name)
-    return Expression(quoted(known), schema[known], (known,), quoted(known).lower())
+    sql = quoted(known)
+    return Expression(sql, schema[known], (known,), sql.lower(), (Reference(0, len(sql), known),))
 
 
 def expression(sql: str, schema: Schema, hidden: frozenset[str] = frozenset()) -> Expression:
@@ -91,7 +99,7 @@ def ordering(sql: str, schema: Schema, hidden: frozenset[str] = frozenset()) -> 
 
 
 def _order(sql: str, schema: Schema, hidden: frozenset[str]) -> Order:
-    tokens = _tokens(sql)
+    tokens = text.tokens(sql)
     if not tokens:
         raise Invalid("a part of the ordering is empty", hint='Write "amount desc, name"')
     words = [token.text.lower() for token in tokens]
@@ -103,34 +111,6 @@ def _order(sql: str, schema: Schema, hidden: frozenset[str]) -> Order:
     return Order(made, way == "desc", nulls == "first" if nulls else way == "asc")
 
 
-def _tokens(sql: str) -> list[Any]:
-    try:
-        tokens = list(sqlglot.tokenize(sql, read=DIALECT))
-    except SqlglotError as error:
-        raise Invalid(f"cannot read {sql!r}: {str(error).splitlines()[0]}") from None
-    # A literal such as 1L comes as three tokens in one place.
-    return [
-        token
-        for token, before in zip(tokens, [None, *tokens], strict=False)
-        if not before or token.start > before.start
-    ]
-
-
-def _parsed(sql: str) -> exp.Expression:
-    # The parser writes warnings about text it does not understand to a log; here that is an error with a place.
-    log = logging.getLogger("sqlglot")
-    silent, log.disabled = log.disabled, True
-    try:
-        return sqlglot.parse_one(f"SELECT {sql}\n", dialect=DIALECT)
-    except SqlglotError as error:
-        why = str(error).splitlines()[0].split(". Line")[0]
-        raise Invalid(f"cannot read {sql!r}: {'something is missing' if 'missing for' in why else why}") from None
-    except (IndexError, AttributeError, TypeError, RecursionError):
-        raise Invalid(f"cannot read {sql!r}") from None  # half-written calls trip the parser itself
-    finally:
-        log.disabled = silent
-
-
 class _Reading:
     """One text on its way to an expression."""
 
@@ -139,8 +119,10 @@ class _Reading:
             raise Invalid(f"an expression is a string of Spark SQL, not {sql!r}")
         if not sql.strip():
             raise Invalid("an expression is empty")
-        self.sql, self.schema, self.hidden = sql, schema, hidden
-        self.tokens = _tokens(sql)
+        self.sql, self.schema, self.hidden = text.cleaned(sql), schema, hidden
+        if not self.sql:
+            raise Invalid(f"{sql!r} is only a comment")
+        self.tokens = text.tokens(self.sql)
         self.used: dict[str, None] = {}
 
     def split(self) -> list[str]:
@@ -154,7 +136,7 @@ class _Reading:
         return [*parts, self.sql[start:]]
 
     def parsed(self) -> exp.Expression:
-        select = _parsed(self.sql)
+        select = text.parsed(self.sql)
         extra = [name for name, value in select.args.items() if value and name != "expressions"]
         if not isinstance(select, exp.Select) or extra or len(select.expressions) != 1 or select.find(exp.Command):
             self.refuse("is not one expression", hint="Write one Spark SQL expression, without FROM or a comma")
@@ -167,7 +149,7 @@ class _Reading:
         tree = self.parsed()
         if isinstance(tree, exp.Alias):
             self.refuse("has a name of its own", hint='Only select takes "… as name"')
-        return self.checked(tree, self.sql.strip(), self.tokens)
+        return self.checked(tree, self.tokens)
 
     def item(self) -> list[tuple[str, Expression]]:
         tree = self.parsed()
@@ -176,15 +158,14 @@ class _Reading:
         if isinstance(tree, exp.Alias):
             words = [token.text.lower() for token in self.tokens]
             kept = len(words) - (2 if words[-2] == "as" else 1)
-            text = self.sql[: self.tokens[kept - 1].end + 1].strip()
-            return [(tree.alias, self.checked(tree.this, text, self.tokens[:kept]))]
-        made = self.checked(tree, self.sql.strip(), self.tokens)
+            return [(tree.alias, self.checked(tree.this, self.tokens[:kept]))]
+        made = self.checked(tree, self.tokens)
         if isinstance(tree, exp.Column):
             names = [part.name for part in tree.parts]
             return [(self.schema.resolve(names[0]) if len(names) == 1 and names[0] in self.schema else names[-1], made)]
         if isinstance(tree, exp.Dot):
             return [(tree.expression.name, made)]
-        return self.refuse("has no name", hint=f'Write "{self.sql.strip()} as name"')
+        return self.refuse("has no name", hint=f'Write "{self.sql} as name"')
 
     def star(self, tree: exp.Expression) -> list[tuple[str, Expression]]:
         if any(value for name, value in tree.args.items() if name != "except_"):
@@ -192,19 +173,24 @@ class _Reading:
         left_out = {self.schema.resolve(part.name) for part in tree.args.get("except_") or ()}
         return [(name, column(name, self.schema)) for name in self.schema if name not in left_out]
 
-    def checked(self, tree: exp.Expression, text: str, tokens: Sequence[Any]) -> Expression:
+    def checked(self, tree: exp.Expression, tokens: Sequence[Any]) -> Expression:
+        """The expression that these tokens are, from the first of the text."""
         self.check_calls(tree, tokens)
         made = infer(tree, self.type_of, {})
         for part in tree.find_all(exp.Column):
             self.type_of(part)
-        return Expression(text, made, tuple(self.used), " ".join(_normal(token, self.sql) for token in tokens))
+        places = text.references(tree, self.sql, tokens, {name.lower() for name in (*self.schema, *self.hidden)})
+        found = tuple(replace(place, column=self.known(place.column)) for place in places)
+        return Expression(
+            sql=self.sql[: tokens[-1].end + 1],
+            type=made,
+            columns=tuple(self.used),
+            canonical=" ".join(text.normal(token, self.sql) for token in tokens),
+            references=found,
+        )
 
     def check_calls(self, tree: exp.Expression, tokens: Sequence[Any]) -> None:
-        calls = [
-            token.text.lower()
-            for token, after in pairwise(tokens)
-            if after.text == "(" and self.sql[token.start] != "`"
-        ]
+        calls = text.calls(self.sql, tokens)
         for name in calls:
             if name in NONDETERMINISTIC or (name == "unix_timestamp" and tree.find(exp.CurrentTimestamp)):
                 self.nondeterministic(name)
@@ -234,15 +220,19 @@ class _Reading:
         """The type of a column or of a field inside it; marks the column as used."""
         assert tree is not None
         names = [part.name for part in tree.parts]
-        root = names[0]
-        if root.lower() in HIDDEN and root.lower() in self.hidden:
-            self.used[root.lower()] = None
-            return HIDDEN[root.lower()]
-        if root not in self.schema and not self.schema.open:
-            self.unknown(root)
-        known = self.schema.resolve(root)
+        known = self.known(names[0])
+        return HIDDEN[known] if self.carried(known) else self.field(self.schema[known], names)
+
+    def known(self, name: str) -> str:
+        """The column of this name, which is used."""
+        if not self.carried(name) and name not in self.schema and not self.schema.open:
+            self.unknown(name)
+        known = name.lower() if self.carried(name) else self.schema.resolve(name)
         self.used[known] = None
-        return self.field(self.schema[known], names)
+        return known
+
+    def carried(self, name: str) -> bool:
+        return name.lower() in HIDDEN and name.lower() in self.hidden
 
     def unknown(self, name: str) -> NoReturn:
         if name.lower() in NONDETERMINISTIC:
@@ -271,8 +261,3 @@ class _Reading:
             else:
                 raise NotFound(f"{above!r} is {known} and has no field {name!r} in {self.sql!r}")
         return known
-
-
-def _normal(token: Any, sql: str) -> str:
-    text = sql[token.start : token.end + 1]
-    return text if text[:1] in "'\"`" else text.lower()

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import sqlglot
-from sqlglot import exp
-
-from riverrun.flow.expressions import DIALECT, Expression
+from riverrun.ddl import backquoted
+from riverrun.flow.expressions import Expression
 from riverrun.flow.nodes import Drop, Node, Select, Source, Transform, Union, Where, WithColumns
 
 TIME, WEIGHT, PARTITION, OFFSET = "_time", "_weight", "_partition", "_offset"
@@ -31,7 +29,7 @@ WAY = PARTITIONS * TOPICS  # what a way adds to the number of a row's partition
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One column of a branch: the origin's column as it is, or an expression in Spark SQL."""
+    """One column of a branch: the origin's column as it is, or an expression in Spark SQL, as the user wrote it."""
 
     name: str
     column: str | None
@@ -61,12 +59,11 @@ class Composition:
 
     def __init__(self, origin: Mapping[str, object], prefix: str) -> None:
         self._prefix = prefix
-        self._made: dict[str, exp.Expression] = {name.lower(): self._column(name) for name in origin}
+        self._made: dict[str, str] = {name.lower(): self._column(name) for name in origin}
         self._plain: dict[str, str | None] = {name.lower(): name for name in origin}
-        self._conditions: list[exp.Expression] = []
+        self._conditions: list[str] = []
         if PARTITION in origin:
-            log_partition = f"CAST({self._column(PARTITION).sql(dialect=DIALECT)} % {PARTITIONS} AS INT)"
-            self._made[PARTITION] = sqlglot.parse_one(log_partition, dialect=DIALECT)
+            self._made[PARTITION] = f"CAST({self._column(PARTITION)} % {PARTITIONS} AS INT)"
             self._plain[PARTITION] = None
 
     def follow(self, path: Path) -> Composition:
@@ -82,7 +79,7 @@ class Composition:
         else:
             made = self._substituted(source)
             plain = self._plain[source.plain.lower()] if source.plain else None
-        return Item(name, plain, made.sql(dialect=DIALECT))
+        return Item(name, plain, made)
 
     def absent(self, deleted: str) -> Item:
         """Whether a version says that there is no row: it deletes, or does not meet the condition."""
@@ -95,7 +92,7 @@ class Composition:
     def condition(self) -> str | None:
         if not self._conditions:
             return None
-        return " AND ".join(f"({made.sql(dialect=DIALECT)})" for made in self._conditions)
+        return " AND ".join(f"({made})" for made in self._conditions)
 
     def _step(self, below: Node, node: Node) -> None:
         match node:
@@ -124,29 +121,18 @@ class Composition:
     def _unite(self, below: Node, node: Union) -> None:
         for name, wanted in node.schema.columns:
             if name.lower() in self._made and wanted is not None and below.schema[name] != wanted:
-                made = self._made[name.lower()]
-                self._made[name.lower()] = sqlglot.parse_one(
-                    f"CAST({made.sql(dialect=DIALECT)} AS {wanted})", dialect=DIALECT
-                )
+                self._made[name.lower()] = f"CAST({self._made[name.lower()]} AS {wanted})"
                 self._plain[name.lower()] = None
 
-    def _substituted(self, source: Expression) -> exp.Expression:
-        tree = sqlglot.parse_one(source.sql, dialect=DIALECT)
+    def _substituted(self, source: Expression) -> str:
+        return self._made[source.plain.lower()] if source.plain else source.over(self._value)
 
-        def resolve(node: exp.Expression) -> exp.Expression:
-            if not isinstance(node, exp.Column):
-                return node
-            parts = [part.name for part in node.parts]
-            made = self._made[parts[0].lower()].copy()
-            wrapped = made if isinstance(made, exp.Column) else exp.Paren(this=made)
-            for field in parts[1:]:
-                wrapped = exp.Dot(this=wrapped, expression=exp.to_identifier(field, quoted=True))
-            return wrapped
+    def _value(self, column: str) -> str:
+        made = self._made[column.lower()]
+        return f"({made})" if self._plain[column.lower()] is None else made
 
-        return tree.transform(resolve)
-
-    def _column(self, name: str) -> exp.Expression:
-        return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(self._prefix, quoted=True))
+    def _column(self, name: str) -> str:
+        return f"{backquoted(self._prefix)}.{backquoted(name)}"
 
 
 HIDDEN_IN_SQL = (TIME, RECEIVED, "_key", PARTITION, OFFSET, WEIGHT)

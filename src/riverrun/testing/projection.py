@@ -9,14 +9,14 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import sqlglot
 from sqlglot import exp
 
 from riverrun import ddl
 from riverrun.ddl import Struct, Type
 from riverrun.errors import Invalid
-from riverrun.flow.expressions import DIALECT
+from riverrun.flow.expressions import expression
 from riverrun.flow.nodes import Transform
+from riverrun.flow.schema import Schema
 from riverrun.runtime.blob import PACKED, Packer
 from riverrun.runtime.branch import HIDDEN, TIME, Item
 from riverrun.runtime.job import Branch, Job, struct_name
@@ -90,21 +90,11 @@ def _select(origin: str, rows: pa.Table, items: str, condition: str | None) -> p
 
 def compute(sql: Sequence[str], rows: pa.Table) -> pa.Table:
     """Expressions of Spark SQL over the columns of a table, a column for each."""
-    prefixed = [_prefixed(text, rows.schema.names) for text in sql]
+    origin = struct_name("rows")
+    schema = Schema(tuple((field.name, ddl.from_arrow(field.type)) for field in rows.schema))
+    prefixed = [expression(text, schema).over(lambda name: f"`{origin}`.{ddl.backquoted(name)}") for text in sql]
     items = ", ".join(f"{_duckdb(text, rows.schema)} AS c{number}" for number, text in enumerate(prefixed))
     return _select("rows", rows, items, None)
-
-
-def _prefixed(sql: str, names: Sequence[str]) -> str:
-    """As branches have it: every column with its origin."""
-    tree = sqlglot.parse_one(sql, dialect=DIALECT)
-    for column in list(tree.find_all(exp.Column)):
-        parts = [part.copy() for part in column.parts]
-        if parts[0].name in names:
-            made = exp.Dot.build([exp.to_identifier(struct_name("rows"), quoted=True), *parts])
-            tree = made if column is tree else tree
-            column.replace(made)
-    return str(tree.sql(dialect=DIALECT))
 
 
 @lru_cache(maxsize=1024)

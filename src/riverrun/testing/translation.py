@@ -15,9 +15,9 @@ from sqlglot.errors import SqlglotError
 
 from riverrun.ddl import Decimal, Scalar, Type
 from riverrun.errors import Invalid
-from riverrun.flow.expressions import DIALECT
 from riverrun.flow.inference import infer
 from riverrun.flow.schema import DOUBLE, STRING, TIMESTAMP, is_integral
+from riverrun.flow.text import DIALECT
 
 Typing = Callable[[exp.Expression], "Type | None"]
 
@@ -113,13 +113,16 @@ def _rule(node: exp.Expression, type_of: Typing) -> exp.Expression:
             raise _refused(node)
         case exp.In() if not node.expressions:
             raise _refused(node)
+        case exp.TsOrDsToDate() if node.args.get("format") or str(type_of(node.this)) not in ("timestamp", "date"):
+            raise _refused(node)
     if isinstance(node, _SAME) and type(node) in _SAME:
         return node
     raise _refused(node)
 
 
 def _refused(node: exp.Expression) -> Invalid:
-    return Invalid(f"{node.sql(dialect=DIALECT)} is not known to mean the same without Spark", hint=HINT)
+    written = node.sql(dialect=DIALECT, unsupported_level=sqlglot.ErrorLevel.IGNORE)
+    return Invalid(f"{written} is not known to mean the same without Spark", hint=HINT)
 
 
 def _has_more(node: exp.Expression) -> bool:
