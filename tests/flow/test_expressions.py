@@ -151,7 +151,8 @@ def test_hidden_columns_are_there_only_where_the_node_has_them() -> None:
     with pytest.raises(Invalid) as caught:
         expressions.expression("_received", SCHEMA, frozenset({"_time"}))
     assert str(caught.value) == (
-        "'_received' reads _received, which is only there before anything stateful. Select it earlier under a name"
+        "'_received' reads _received, which only streams have, before anything stateful. "
+        "Select it earlier under a name; here is _time"
     )
 
 

@@ -181,7 +181,8 @@ def test_after_something_stateful_only_the_time_is_left(orders: Stream, refusal:
     made = orders.dedupe("order_id")
     assert made.where("_time > at").schema == orders.schema
     assert refusal(lambda: made.where("_received > at")) == (
-        "'_received > at' reads _received, which is only there before anything stateful. Select it earlier under a name"
+        "'_received > at' reads _received, which only streams have, before anything stateful. "
+        "Select it earlier under a name; here is _time"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from riverrun.errors import Invalid
 from riverrun.flow import Flow, Stream, Table
 from riverrun.flow import aggregates as rr
 from riverrun.flow.nodes import Changes, JoinTables, Versus
@@ -20,6 +21,15 @@ Refusal = Callable[..., str]
 @pytest.fixture
 def accounts(flow: Flow) -> Table:
     return flow.table("accounts", "account string, owner string, city string", key="account")
+
+
+@pytest.mark.parametrize("name", ["_received", "_key", "_partition", "_offset"])
+def test_rows_of_a_table_have_no_place_in_the_log(accounts: Table, name: str) -> None:
+    for declare in (lambda: accounts.select("account", f"{name} as h"), lambda: accounts.where(f"{name} is null")):
+        with pytest.raises(Invalid) as caught:
+            declare()
+        assert f"reads {name}, which only streams have, before anything stateful" in str(caught.value)
+    assert list(accounts.select("account", "_time as h").schema) == ["account", "h"]
 
 
 def test_join_of_tables_has_both_keys(accounts: Table, users: Table) -> None:

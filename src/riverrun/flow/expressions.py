@@ -239,7 +239,8 @@ class _Reading:
             self.nondeterministic(name)
         if name.lower() in HIDDEN:
             self.refuse(
-                f"reads {name}, which is only there before anything stateful", hint="Select it earlier under a name"
+                f"reads {name}, which only streams have, before anything stateful",
+                hint="Select it earlier under a name; here is _time",
             )
         known = [*self.schema, *(sorted(self.hidden) if name.startswith("_") else ())]
         raise NotFound(f"there is no column {name!r} in {self.sql!r}", hint=did_you_mean(name, known))

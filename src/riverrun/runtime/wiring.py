@@ -10,7 +10,7 @@ import pyarrow as pa
 from riverrun import ddl
 from riverrun.errors import Invalid
 from riverrun.flow.expressions import Expression
-from riverrun.flow.nodes import BRANCH, Node, Source, Transform
+from riverrun.flow.nodes import BRANCH, Node, StreamSource, Transform
 from riverrun.runtime.branch import PATHS, Composition, Item, Path
 from riverrun.runtime.job import CARRIED, RAW, SQL_TYPES, Branch, hidden_names, sql_fields, struct_name
 
@@ -52,7 +52,7 @@ class Wiring:
         hidden: Sequence[str],
     ) -> tuple[tuple[Item, ...], str | None, pa.Schema]:
         name = path.origin.id + (RAW if versions else "")
-        is_source = versions or isinstance(path.origin, Source)
+        is_source = versions or isinstance(path.origin, StreamSource)
         origin = self.outputs[name]
         known_here = {**dict.fromkeys(origin.names), **dict.fromkeys(hidden_names(is_source))}
         composed = Composition(known_here, struct_name(name)).follow(path)

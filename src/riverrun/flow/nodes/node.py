@@ -150,5 +150,5 @@ def canonical(value: Any) -> str:
 
 
 def all_hidden() -> Columns:
-    """What the rows of a source carry."""
+    """What the rows of a topic carry."""
     return frozenset(HIDDEN)

@@ -33,10 +33,6 @@ class Source(Node):
         return TIME if self.event_time == RECEIVED else self.event_time
 
     @property
-    def hidden(self) -> Columns:
-        return all_hidden()
-
-    @property
     def label(self) -> str:
         return self.topic
 
@@ -56,6 +52,10 @@ class StreamSource(Source):
     """Every row of the topic, as it was appended."""
 
     kind = "stream"
+
+    @property
+    def hidden(self) -> Columns:
+        return all_hidden()
 
     @property
     def is_table(self) -> bool:
