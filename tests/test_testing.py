@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from typing import Any
 
 import polars as pl
@@ -157,3 +158,47 @@ def test_a_table_keeps_its_order_also_where_all_happens_at_one_moment() -> None:
     names = [{"user": "a", "n": n} for n in range(20)]
     sql = {"names": "from names", "users": USERS}
     assert_same_as_batch(flow, {"orders": [order("a", 5)], "names": names}, sql)
+
+
+@pytest.mark.parametrize("at", ["plan.begin", "plan.done", "commit.begin"])
+def test_a_crash_may_come_while_an_epoch_is_planned(at: str) -> None:
+    script = [{"orders": [order("ada", 1)]}, Crash(at=at), {"orders": [order("ada", 2), order("bob", 3)]}]
+    found = run_flow(shop(), script)
+    assert [epoch.number for epoch in found.epochs] == [1, 2, 3]
+    assert found.views["users"] == [{"user": "ada", "rows": 2}, {"user": "bob", "rows": 1}]
+    assert run_flow(shop(), [{"orders": ROWS}, Crash(at=at)]).views["users"][0]["rows"] == 15
+
+
+def test_rows_of_a_topic_go_into_one_with_a_time_column() -> None:
+    flow = Flow("first")
+    stream = flow.stream("orders", SCHEMA, time="at")
+    flow.topic("copies", stream.select("user", "at"))
+    copies = run_flow(flow, {"orders": ROWS}).topics["copies"]
+    second = Flow("second")
+    second.view(
+        "users", second.stream("copies", "user string, at timestamp", time="at").group("user").agg(rows=count())
+    )
+    assert run_flow(second, {"copies": copies}).views["users"] == [{"user": "a", "rows": 15}, {"user": "b", "rows": 15}]
+    assert_same_as_batch(second, {"copies": copies}, {"users": USERS.replace("orders", "copies")})
+
+
+def test_assertions_take_rows_in_every_form_that_a_topic_takes() -> None:
+    texts = [{**row, "at": row["at"].isoformat()} for row in ROWS]
+    forms: list[Any] = [tuple(ROWS), texts, pl.DataFrame(ROWS).to_pandas() if PANDAS else ROWS, pl.DataFrame(ROWS)]
+    for rows in forms:
+        assert_same_as_batch(shop(), {"orders": rows}, {"users": USERS}, times=2)
+        assert_same_batching(shop(), {"orders": rows}, times=1)
+    with pytest.raises(Invalid, match="step 1 of the script names topic 'order'"):
+        assert_same_as_batch(shop(), {"order": ROWS}, {"users": USERS})
+    with pytest.raises(Invalid, match="there is no column 'amout'"):
+        assert_same_batching(shop(), {"orders": [{"user": "ada", "amout": 1.0, "at": at(0)}]})
+
+
+PANDAS = find_spec("pandas") is not None
+
+
+@pytest.mark.parametrize("option", ["shards", "partitions", "max_rows"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "two"])
+def test_sizes_are_whole_numbers_from_one(option: str, value: Any) -> None:
+    with pytest.raises(Invalid, match=f"{option} cannot be {value!r}. Give a whole number from 1"):
+        run_flow(shop(), {"orders": ROWS}, **{option: value})

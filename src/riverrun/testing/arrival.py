@@ -7,31 +7,31 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riverrun.durations import to_micros
-from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.flow.nodes import Source, TableSource
-from riverrun.testing.result import Rows, appendable
 from riverrun.testing.script import Append, Crash, Process, Step
 
-Arrival = list[tuple[str, Any]]
+Row = dict[str, Any]
+Inputs = Mapping[str, Sequence[Row]]
+Arrival = list[tuple[str, Row]]
 
 
-def in_order(inputs: Mapping[str, Any]) -> Arrival:
+def in_order(inputs: Inputs) -> Arrival:
     """All rows one by one, topic after topic."""
-    return [(topic, row) for topic, rows in inputs.items() for row in _listed(topic, rows)]
+    return [(topic, row) for topic, rows in inputs.items() for row in rows]
 
 
-def shuffled(flow: Flow, inputs: Mapping[str, Any], dice: random.Random) -> Arrival:
+def shuffled(flow: Flow, inputs: Inputs, dice: random.Random) -> Arrival:
     """Rows out of order by no more than their topic's lateness, so that none is late; topics are mixed.
 
     A topic that is read as a table keeps its order, which says what is newest, and so does one without event time.
     """
-    placed: list[tuple[float, int, str, Any]] = []
-    for topic, given in inputs.items():
-        rows = _listed(topic, given)
+    placed: list[tuple[float, int, str, Row]] = []
+    for topic, rows in inputs.items():
         sources = [node for node in flow.nodes if isinstance(node, Source) and node.topic == topic]
         times = {node.event_time for node in sources}
-        if any(isinstance(node, TableSource) for node in sources) or "_received" in times or len(times) != 1:
+        timed = len(times) == 1 and all(row.get(name) for name in times for row in rows)
+        if not timed or any(isinstance(node, TableSource) for node in sources):
             low, high = _extent(flow, inputs)
             places = sorted(dice.uniform(low, high) for _ in rows)
             ties = sorted(dice.randrange(1 << 30) for _ in rows)
@@ -58,22 +58,11 @@ def batched(arrival: Arrival, dice: random.Random, crashes: bool) -> list[Step]:
     return [*script, Process()]
 
 
-def _listed(topic: str, rows: Any) -> Sequence[Any]:
-    if isinstance(rows, list) and not isinstance(rows, Rows):
-        return rows
-    made = appendable(rows)
-    if hasattr(made, "to_pylist"):
-        return list(made.to_pylist())
-    if hasattr(made, "to_dicts"):
-        return list(made.to_dicts())
-    raise Invalid(f"topic {topic!r}: rows to be mixed are a list of dicts, an Arrow or a Polars table, not {rows!r}")
-
-
-def _extent(flow: Flow, inputs: Mapping[str, Any]) -> tuple[float, float]:
+def _extent(flow: Flow, inputs: Inputs) -> tuple[float, float]:
     """Smallest and largest event time of all input."""
     found = []
     for node in flow.nodes:
-        if isinstance(node, Source) and node.event_time != "_received" and node.topic in inputs:
-            rows = _listed(node.topic, inputs[node.topic])
+        if isinstance(node, Source):
+            rows = inputs.get(node.topic, ())
             found += [to_micros(row[node.event_time]) for row in rows if row.get(node.event_time)]
     return (min(found), max(found)) if found else (0.0, 1.0)

@@ -21,7 +21,7 @@ from riverrun.testing.local import input_specs
 from riverrun.testing.projection import database
 from riverrun.testing.result import Result, appendable
 from riverrun.testing.run import run_flow
-from riverrun.testing.script import Append
+from riverrun.testing.script import Append, steps
 from riverrun.views.columns import rows_of
 
 TOLERANCE = 1e-9
@@ -45,13 +45,15 @@ def assert_same_as_batch(
     order within the lateness; `crashes` come between epochs. Other options are those of `run_flow`.
     """
     _check(flow, inputs, sql)
-    wanted = _queried(flow, inputs, sql)
+    tables = _tables(flow, inputs, options)
+    rows = {topic: rows_of(table) for topic, table in tables.items()}
+    wanted = _queried(flow, tables, sql)
     for number in range(times):
         dice = random.Random(f"{seed}-{number}")
-        arrival = shuffled(flow, inputs, dice) if shuffle else in_order(inputs)
+        arrival = shuffled(flow, rows, dice) if shuffle else in_order(rows)
         result = _run(flow, arrival, dice, number, crashes, options)
-        for name, rows in wanted.items():
-            lines = differences(result.views[name], rows, _view_key(flow, name), TOLERANCE)
+        for name, expected in wanted.items():
+            lines = differences(result.views[name], expected, _view_key(flow, name), TOLERANCE)
             if lines:
                 context = f"view against query, {_told(seed, number, result)}"
                 raise AssertionError(report(f"view {name!r}", lines, context))
@@ -72,10 +74,11 @@ def assert_same_batching(
     With `shuffle` also in any order within the lateness. Of a derived topic that changes, its newest rows are compared.
     """
     _check(flow, inputs, {})
-    first = run_flow(flow, _one_epoch(in_order(inputs)), **options)
+    rows = {topic: rows_of(table) for topic, table in _tables(flow, inputs, options).items()}
+    first = run_flow(flow, _one_epoch(in_order(rows)), **options)
     for number in range(times):
         dice = random.Random(f"{seed}-{number}")
-        arrival = shuffled(flow, inputs, dice) if shuffle else in_order(inputs)
+        arrival = shuffled(flow, rows, dice) if shuffle else in_order(rows)
         result = _run(flow, arrival, dice, number, crashes, options)
         compare(flow, result, first, f"against all in one epoch, {_told(seed, number, result)}")
 
@@ -124,6 +127,7 @@ def _check(flow: Flow, inputs: Any, sql: Mapping[str, str]) -> None:
         raise Invalid(
             "the rows must be given by topic: epochs and order are chosen here", hint='Write {"orders": rows}'
         )
+    steps(inputs, flow.topics())
     for name in sql:
         if name not in flow.views:
             raise Invalid(f"flow {flow.name!r} has no view {name!r}", hint=f"It has {', '.join(flow.views)}")
@@ -143,12 +147,22 @@ def _newest(rows: Sequence[Row], key: Sequence[str]) -> list[Row]:
     return [row for row in kept.values() if not row.get("_deleted")]
 
 
-def _queried(flow: Flow, inputs: Mapping[str, Any], sql: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
+def _tables(flow: Flow, inputs: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, pa.Table]:
+    """The rows of each topic as it takes them, in whatever form they were given."""
+    found = {}
+    for spec in input_specs(flow, options.get("topics", ()), 1):
+        resolved = spec.resolved()
+        rows = appendable(inputs.get(spec.name, []), resolved)
+        found[spec.name] = pa.Table.from_batches([RowSchema(resolved, Settings().max_record_bytes).batch(rows)])
+    return found
+
+
+def _queried(flow: Flow, tables: Mapping[str, pa.Table], sql: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
     db = database().cursor()
     db.execute("SET TimeZone = 'UTC'")
     try:
-        for topic, table in _tables(flow, inputs).items():
-            db.register(topic, table)
+        for topic, table in tables.items():
+            db.register(topic, _visible(flow, topic, table))
         return {name: rows_of(db.sql(query).to_arrow_table()) for name, query in sql.items()}
     except duckdb.Error as error:
         raise Invalid(f"DuckDB cannot run the query: {error}") from None
@@ -156,16 +170,11 @@ def _queried(flow: Flow, inputs: Mapping[str, Any], sql: Mapping[str, str]) -> d
         db.close()
 
 
-def _tables(flow: Flow, inputs: Mapping[str, Any]) -> dict[str, pa.Table]:
-    found = {}
-    for spec in input_specs(flow, (), 1):
-        rows = RowSchema(spec.resolved(), Settings().max_record_bytes).batch(appendable(inputs.get(spec.name, [])))
-        table = pa.Table.from_batches([rows])
-        sources = [node for node in flow.nodes if isinstance(node, Source) and node.topic == spec.name]
-        if sources and all(isinstance(node, TableSource) for node in sources):
-            table = _last(table, list(sources[0].topic_key))
-        found[spec.name] = table.select([name for name in table.column_names if not name.startswith("_")])
-    return found
+def _visible(flow: Flow, topic: str, table: pa.Table) -> pa.Table:
+    sources = [node for node in flow.nodes if isinstance(node, Source) and node.topic == topic]
+    if sources and all(isinstance(node, TableSource) for node in sources):
+        table = _last(table, list(sources[0].topic_key))
+    return table.select([name for name in table.column_names if not name.startswith("_")])
 
 
 def _last(table: pa.Table, key: list[str]) -> pa.Table:

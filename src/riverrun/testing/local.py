@@ -173,21 +173,22 @@ class LocalRun:
 
     def _append(self, topic: str, rows: Any) -> None:
         opened = self._inputs[topic]
-        batch = opened._row_schema.batch(appendable(rows))
-        time = self._flow.topics()[topic].time if topic in self._flow.topics() else None
+        batch = opened._row_schema.batch(appendable(rows, opened.spec))
+        times = (self._flow.topics()[topic].time, opened.spec.time, "_time")
+        time = next((name for name in times if name in batch.schema.names), None)
         self._clock.hear(batch.column(time) if time else pa.array([], pa.int64()))
         if batch.num_rows:
             opened.append_batch(batch, None)
 
     def _process(self, finish: bool = False) -> None:
         while True:
-            plan = Plan.from_json(json.loads(self._plans[-1]))
-            if self._committer.is_committed(plan.epoch):
-                following = self._planner.next(plan, finish)
-                if following is None:
-                    return
-                self._plans.append(json.dumps(following.to_json()))
             try:
+                plan = Plan.from_json(json.loads(self._plans[-1]))
+                if self._committer.is_committed(plan.epoch):
+                    following = self._planner.next(plan, finish)
+                    if following is None:
+                        return
+                    self._plans.append(json.dumps(following.to_json()))
                 self._epoch(*(Plan.from_json(json.loads(text)) for text in self._plans[-2:]))
             except failpoints.Crashed:
                 self._crash = None

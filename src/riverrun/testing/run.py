@@ -34,6 +34,9 @@ def run_flow(
     engine="local" runs in this process, with DuckDB for SQL; "spark" starts Spark, on the wall clock.
     """
     script = steps(inputs, flow.topics())
+    for name, value in {"shards": shards, "partitions": partitions, "max_rows": max_rows}.items():
+        if not isinstance(value, int) or value < 1:
+            raise Invalid(f"{name} cannot be {value!r}", hint="Give a whole number from 1")
     if engine == "spark":
         from riverrun.testing.spark import run_on_spark
 

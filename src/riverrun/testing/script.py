@@ -64,7 +64,7 @@ class Crash:
     """Everything in memory is lost, and a new run goes on from what was committed.
 
     With `at`, the crash comes in the middle of the next epoch, at the failpoint of that name; the epoch is repeated:
-    `host.stepped`, `host.committed`, `commit.begin`, `commit.topics`, `views.applied`, `commit.store`, …
+    `plan.begin`, `host.stepped`, `host.committed`, `commit.begin`, `commit.topics`, `views.applied`, `commit.store`, …
     """
 
     at: str | None = None

@@ -66,7 +66,7 @@ def _take(run: Any, river: River, step: Step) -> None:
     match step:
         case Append(topic, rows, after):
             time.sleep(micros(after) / 1e6)
-            river.topic(topic).append(appendable(rows))
+            _append(river, topic, rows)
             return
         case Delete(topic, key):
             river.topic(topic).delete(key)
@@ -76,10 +76,15 @@ def _take(run: Any, river: River, step: Step) -> None:
             time.sleep(step.micros / 1e6)
         case Mapping():
             for topic, rows in step.items():
-                river.topic(topic).append(appendable(rows))
+                _append(river, topic, rows)
         case Process():
             pass
     run.process(_PATIENCE)
+
+
+def _append(river: River, topic: str, rows: Any) -> None:
+    opened = river.topic(topic)
+    opened.append(appendable(rows, opened.spec))
 
 
 def _result(run: Any, river: River, flow: Flow) -> Result:
