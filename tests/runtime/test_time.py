@@ -149,7 +149,12 @@ def test_received_time_is_event_time() -> None:
     flow = Flow("sensors")
     flow.view("minutes", flow.stream("readings", SCHEMA).window(tumbling("1 minute")).agg(rows=count()))
     flow.view("late", flow.stream("readings", SCHEMA).where("_received - at > interval 1 minute").select("device"))
-    late = [{"readings": [reading("a", -100)]}, Tick("70 seconds"), {"readings": [reading("b", 65)]}, Tick("40 seconds")]
+    late = [
+        {"readings": [reading("a", -100)]},
+        Tick("70 seconds"),
+        {"readings": [reading("b", 65)]},
+        Tick("40 seconds"),
+    ]
     found = run_flow(flow, late, now=at(0), drain=False)
     assert [row["rows"] for row in found.views["minutes"]] == [1]
     assert found.views["late"] == [{"device": "a"}]
