@@ -50,7 +50,12 @@ def aggregate(agg: Agg, rows: Sequence[Row], span: int | None = None, retracts: 
         case "quantile" | "approx_quantile":
             return quantile(values, agg.q)
         case "collect":
-            return sorted(values, key=rank) if retracts else [row[agg.column] for row in sorted(chosen, key=place)]
+            by_value = [((row["_time"], rank(row[agg.column])), row[agg.column]) for row in chosen]
+            return (
+                [value for _, value in sorted(by_value)]
+                if retracts
+                else [r[agg.column] for r in sorted(chosen, key=place)]
+            )
         case "top":
             common = sorted(Counter(values).items(), key=lambda pair: (-pair[1], rank(pair[0])))
             return [{"value": value, "count": count} for value, count in common[: agg.n]]

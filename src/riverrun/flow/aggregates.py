@@ -131,13 +131,19 @@ def stddev(sql: str, *, where: str | None = None) -> Aggregate:
 
 @declaration
 def first(sql: str, *, where: str | None = None) -> Aggregate:
-    """The value of the first row by event time; of equal times, the earlier in the log."""
+    """The value of the first row by event time; of equal times, the earlier in the log.
+
+    Rows of a table have no place in a log: of equal times, the smaller value.
+    """
     return Aggregate("first", sql, where)
 
 
 @declaration
 def last(sql: str, *, where: str | None = None) -> Aggregate:
-    """The value of the last row by event time; of equal times, the later in the log."""
+    """The value of the last row by event time; of equal times, the later in the log.
+
+    Rows of a table have no place in a log: of equal times, the larger value.
+    """
     return Aggregate("last", sql, where)
 
 
@@ -155,7 +161,10 @@ def quantile(sql: str, q: float, *, where: str | None = None) -> Aggregate:
 
 @declaration
 def collect(sql: str, *, where: str | None = None) -> Aggregate:
-    """All values as an array, by event time; of equal times, in log order."""
+    """All values as an array, by event time; of equal times, in log order.
+
+    Rows of a table have no place in a log: of equal times, by value.
+    """
     return Aggregate("collect", sql, where)
 
 

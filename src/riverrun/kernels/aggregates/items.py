@@ -34,7 +34,7 @@ class Items:
             return {VALUE: pl.Float64()}
         if self.agg.fn == "collect" and not self.retracts:
             return {TIME: pl.Int64(), PARTITION: pl.Int64(), OFFSET: pl.Int64(), VALUE: self.kind}
-        if self.agg.fn in ("first", "last"):
+        if self.agg.fn in ("first", "last", "collect"):
             return {TIME: pl.Int64(), VALUE: self.kind}
         return {VALUE: self.kind}
 
@@ -61,7 +61,7 @@ class Items:
             return quantiles(items, key, self.agg.q or 0.0, name)
         if self.agg.fn == "collect":
             order = [column for column in self.columns if column != VALUE or not self.kind.is_nested()]
-            each = items.sort(order, maintain_order=True) if order else items
+            each = items.sort(order, maintain_order=True)
             if (each[TIMES] > 1).any():
                 each = each[np.repeat(np.arange(each.height), each[TIMES].to_numpy())]
             return each.group_by(key, maintain_order=True).agg(pl.col(VALUE).alias(name))
