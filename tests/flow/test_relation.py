@@ -160,7 +160,7 @@ def nothing(frame: Any) -> Any:
         (lambda o, u: o.group("usr"), "by: there is no column 'usr'. Did you mean 'user'?"),
         (lambda o, u: o.group(5), "by is a name or a list of names, not 5"),
         (lambda o, u: o.group(["user", "USER"]), "by: column 'user' is there twice"),
-        (lambda o, u: o.group("tags"), "by: 'tags' is map<string,string>, and maps cannot be compared"),
+        (lambda o, u: o.group("tags"), "by: 'tags' is map<string,string>, which cannot be a key"),
         (lambda o, u: o.group("user").agg(), "agg needs at least one aggregate. Write agg(n=rr.count())"),
         (lambda o, u: o.group("user").agg(User=rr.count()), "agg: there is a column 'User' already"),
         (lambda o, u: o.group("user").agg(_n=rr.count()), "the column name '_n' is reserved"),

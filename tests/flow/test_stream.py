@@ -181,7 +181,7 @@ def anything(frame: Any) -> Any:
             lambda o, p, u: o.join(p, {"user": "paid"}, 1),
             "on: 'user' is string and 'paid' is timestamp: they are never equal. Cast one side",
         ),
-        (lambda o, p, u: o.join(o, "tags", 1), "on: 'tags' is map<string,string>, and maps cannot be compared"),
+        (lambda o, p, u: o.join(o, "tags", 1), "on: 'tags' is map<string,string>, which cannot be a key"),
         (lambda o, p, u: o.join(o, None, 1), "on is a name or a list of names, not None"),
         (lambda o, p, u: o.join(o, [], 1), "on needs at least one column. Write on="),
         (lambda o, p, u: o.join(o, ["user", "user"], 1), "on: column 'user' is there twice"),

@@ -13,11 +13,13 @@ from riverrun.durations import Duration
 from riverrun.errors import Invalid, NotFound
 from riverrun.flow.expressions import Expression, condition, expression
 from riverrun.flow.place import declaration
-from riverrun.flow.schema import BIGINT, DOUBLE, Schema, is_integral, is_numeric, is_orderable
+from riverrun.flow.schema import BIGINT, DOUBLE, Schema, is_integral, is_key, is_numeric, is_orderable, is_scalar
 from riverrun.flow.spans import positive
 
 _NUMERIC = ("sum", "avg", "stddev", "quantile", "approx_quantile")
-_ORDERED = ("min", "max", "distinct", "approx_distinct", "top")
+_FITTING = {"min": is_scalar, "max": is_scalar, "distinct": is_key, "approx_distinct": is_key, "top": is_orderable}
+"""Which types the aggregates take that compare values."""
+
 _UNITS = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
 
 
@@ -68,8 +70,11 @@ def measure(name: str, aggregate: Aggregate, schema: Schema, hidden: frozenset[s
     kind, known = aggregate.kind, value.type if value else None
     if kind in _NUMERIC and not is_numeric(known):
         raise Invalid(f"{name}: {kind} needs numbers, and {aggregate.sql!r} is {known}")
-    if kind in _ORDERED and not is_orderable(known):
-        raise Invalid(f"{name}: {kind} compares values, and {aggregate.sql!r} is {known}")
+    if kind in _FITTING and not _FITTING[kind](known):
+        raise Invalid(
+            f"{name}: {kind} compares values, and {aggregate.sql!r} is {known}",
+            hint="Use a part of it, or to_json of it",
+        )
     return Measure(name, kind, _result(kind, known), value, where, aggregate.q, aggregate.n, aggregate.per)
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from riverrun.ddl import Type
 from riverrun.errors import Invalid, NotFound
-from riverrun.flow.names import Names, pairs
+from riverrun.flow.names import Names, pairs, refuse_key
 from riverrun.flow.nodes import Node, Output, Pair
-from riverrun.flow.schema import Schema, common, comparable, is_orderable
+from riverrun.flow.schema import Schema, common, comparable
 
 _SUFFIX = re.compile(r"\w+")
 
@@ -60,8 +60,7 @@ def _pairs(left: Schema, right: Schema, on: Names | Mapping[str, str]) -> tuple[
                 f"on: {one!r} is {left[one]} and {other!r} is {right[other]}: they are never equal",
                 hint="Cast one side",
             )
-        if not is_orderable(left[one]):
-            raise Invalid(f"on: {one!r} is {left[one]}, and maps cannot be compared")
+        refuse_key("on", one, left)
         if any(one == pair.left or other == pair.right for pair in made):
             raise Invalid(f"on: column {one!r} is there twice")
         made.append(Pair(one, other, common(left[one], right[other])))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from riverrun.ddl import Decimal
 from riverrun.errors import Invalid, NotFound, did_you_mean
-from riverrun.flow.schema import Schema, is_orderable
+from riverrun.flow.schema import Schema, is_key
 
 Names = str | Sequence[str]
 
@@ -47,7 +47,7 @@ def listed(what: str, names: Names) -> list[str]:
 
 
 def columns(what: str, names: Names | None, schema: Schema) -> tuple[str, ...]:
-    """One name or several, as `schema` declares them; each must be there, once, and be comparable."""
+    """One name or several, as `schema` declares them; each must be there, once, and fit for a key."""
     if names is None:
         return ()
     found: list[str] = []
@@ -58,10 +58,17 @@ def columns(what: str, names: Names | None, schema: Schema) -> tuple[str, ...]:
             raise NotFound(f"{what}: {error.message}", hint=error.hint) from None
         if known in found:
             raise Invalid(f"{what}: column {known!r} is there twice")
-        if not is_orderable(schema[known]):
-            raise Invalid(f"{what}: {known!r} is {schema[known]}, and maps cannot be compared")
+        refuse_key(what, known, schema)
         found.append(known)
     return tuple(found)
+
+
+def refuse_key(what: str, name: str, schema: Schema) -> None:
+    """No column of a type that rows cannot be found by."""
+    if not is_key(schema[name]):
+        raise Invalid(
+            f"{what}: {name!r} is {schema[name]}, which cannot be a key", hint="Use a part of it, or to_json of it"
+        )
 
 
 def topic_key(what: str, names: Names | None, schema: Schema) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from riverrun.flow.graph import Graph
 from riverrun.flow.names import Names
 from riverrun.flow.nodes import Drop, Group, Node, Select, Top, Transform, Union, Where, WithColumns
 from riverrun.flow.place import caller, declaration
-from riverrun.flow.schema import WRITTEN, Schema, comparable
+from riverrun.flow.schema import WRITTEN, Schema, comparable, is_key
 
 if TYPE_CHECKING:
     from riverrun.flow.table import Table
@@ -157,6 +157,12 @@ class Relation:
                 raise Invalid(
                     f"{made.name}: {made.kind} cannot take rows back, and rows here may change",
                     hint=f"Use rr.{made.kind.removeprefix('approx_')}",
+                )
+            if made.kind in ("first", "last") and self.node.retracts and not is_key(made.type):
+                raise Invalid(
+                    f"{made.name}: rows here may change, so {made.kind} compares values, and {str(made.value)!r} is"
+                    f" {made.type}",
+                    hint="Use a part of it, or to_json of it",
                 )
         return measures
 

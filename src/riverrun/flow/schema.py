@@ -110,6 +110,18 @@ def is_orderable(column_type: Type | None) -> bool:
     return True
 
 
+def is_scalar(column_type: Type | None) -> bool:
+    """Whether it is one value, which is smaller or larger than another; an unknown type might be."""
+    return not isinstance(column_type, Array | Map | Struct)
+
+
+def is_key(column_type: Type | None) -> bool:
+    """Whether rows can be found by it: all but arrays and maps, and structs with these."""
+    if isinstance(column_type, Struct):
+        return all(is_key(column.type) for column in column_type.fields)
+    return not isinstance(column_type, Array | Map)
+
+
 def as_decimal(column_type: Type) -> Decimal | None:
     """The decimal type that holds every value of a whole number type, or the decimal itself."""
     if isinstance(column_type, Decimal):

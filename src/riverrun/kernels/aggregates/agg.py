@@ -59,6 +59,8 @@ class Agg:
             raise Invalid(f"{self.name}: {self.fn} needs a column")
         if self.fn in _NUMERIC and not self.kind(schema).is_numeric():
             raise Invalid(f"{self.name}: {self.fn} needs numbers, and {self.column!r} is {self.kind(schema)}")
+        if self.fn in ("min", "max") and self.kind(schema).is_nested():
+            raise Invalid(f"{self.name}: {self.fn} compares values, and {self.column!r} is {self.kind(schema)}")
         if "quantile" in self.fn and (self.q is None or not 0 <= self.q <= 1):
             raise Invalid(f"{self.name}: a quantile lies between 0 and 1, not {self.q!r}")
         if self.fn == "top" and (self.n is None or self.n < 1):

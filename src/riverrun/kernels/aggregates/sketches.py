@@ -68,6 +68,8 @@ class Sketched:
             value = value.cast(pl.Float64)
         elif kind.is_temporal():
             value = value.to_physical()
+        elif kind == pl.Binary:
+            value = value.bin.encode("hex")
         elif not (kind.is_integer() or kind.is_float() or kind == pl.String):
             value = value.cast(pl.String)
         value = pl.when(self.agg.counted()).then(value)
