@@ -56,7 +56,7 @@ def record(drawn: tuple[Any, ...], offset: int) -> tuple[int, Record]:
     return 1, {"who": key, "part": part, "m": None if value is None else str(value), **hidden}
 
 
-def joined(epochs: list[Epoch], how: str, lo: int, hi: int, horizon: int = 0) -> list[str]:
+def joined(epochs: list[Epoch], how: str, lo: int, hi: int) -> list[str]:
     """Rows as the kernel gives them, without the id."""
 
     def fits(left: Record, right: Record) -> bool:
@@ -65,7 +65,7 @@ def joined(epochs: list[Epoch], how: str, lo: int, hi: int, horizon: int = 0) ->
         return near and None not in keys and keys == (right["who"], right["part"])
 
     found = []
-    for left, right in pairs(timely(epochs, 0, horizon), timely(epochs, 1, horizon), how, fits):
+    for left, right in pairs(timely(epochs, 0), timely(epochs, 1), how, fits):
         first: Any = left or right
         received = max(row["_received"] for row in (left, right) if row)
         key = first["user"] if left else first["who"]
@@ -105,18 +105,18 @@ def in_time(draw: st.DrawFn) -> list[list[Epoch]]:
 
 
 @st.composite
-def disturbed(draw: st.DrawFn, horizon: int) -> list[Epoch]:
+def disturbed(draw: st.DrawFn) -> list[Epoch]:
     """Late rows, retractions, rows that are replaced, under a watermark that rises on its own account."""
     epochs: list[Epoch] = []
     watermark, offset = MIN_TIME, 0
     for number in range(draw(st.integers(1, 5))):
         sides: tuple[list[Record], list[Record]] = ([], [])
         for at in (0, 1):
-            for old in timely(epochs, at, horizon):
-                if old["_time"] < watermark - horizon or draw(st.integers(0, 2)):
+            for old in timely(epochs, at):
+                if old["_time"] < watermark or draw(st.integers(0, 2)):
                     continue
                 sides[at].append({**old, "_weight": -1})
-                if draw(st.booleans()) and old["_time"] >= watermark:
+                if draw(st.booleans()):
                     sides[at].append({**old, ("m" if at else "n"): draw(st.sampled_from([None, "1"])) if at else 2.5})
         for drawn in draw(st.lists(ROW, max_size=10)):
             at, row = record(drawn, offset)
@@ -139,17 +139,16 @@ def test_the_view_equals_the_join_in_any_batching(made: list[list[Epoch]], how: 
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from([0, 7]).flatmap(lambda h: st.tuples(st.just(h), disturbed(h))), HOW, BOUNDS)
-def test_late_rows_and_retractions(drawn: tuple[int, list[Epoch]], how: str, bounds: tuple[int, int]) -> None:
-    horizon, epochs = drawn
-    played = play(JoinStreams(SIDES, how, *bounds, horizon=horizon), epochs, SCHEMAS)
-    assert shown(played) == joined(epochs, how, *bounds, horizon)
+@given(disturbed(), HOW, BOUNDS)
+def test_late_rows_and_retractions(epochs: list[Epoch], how: str, bounds: tuple[int, int]) -> None:
+    played = play(JoinStreams(SIDES, how, *bounds), epochs, SCHEMAS)
+    assert shown(played) == joined(epochs, how, *bounds)
 
 
 @settings(max_examples=15, deadline=None)
-@given(disturbed(7), HOW, BOUNDS)
+@given(disturbed(), HOW, BOUNDS)
 def test_state_in_files_gives_the_same_changes(epochs: list[Epoch], how: str, bounds: tuple[int, int]) -> None:
-    kernel = JoinStreams(SIDES, how, *bounds, horizon=7)
+    kernel = JoinStreams(SIDES, how, *bounds)
     with tempfile.TemporaryDirectory() as directory:
         in_files = play(kernel, epochs, SCHEMAS, Path(directory))
     in_memory = play(kernel, epochs, SCHEMAS)
@@ -182,11 +181,10 @@ def test_a_lonely_row_is_issued_when_no_partner_can_come_any_more() -> None:
 def test_a_partner_taken_back_leaves_a_lonely_row() -> None:
     left, right = both([("a", 1.0, 10, 0)], [("a", 2.0, 12, 1)])
     gone = [{**right[0], "_weight": -1}]
-    kernel = JoinStreams(SIDES, "left", 0, 5, horizon=10)
-    played = play(kernel, [(left, right, 12), ([], [], 16), ([], gone, 17)], SCHEMAS)
+    kernel = JoinStreams(SIDES, "left", 0, 5)
+    played = play(kernel, [(left, right, 12), ([], gone, 16)], SCHEMAS)
     assert [changes.select("n", "m", "_weight").rows() for changes in played.changes] == [
         [(1.0, "2.0", 1)],
-        [],
         [(1.0, "2.0", -1), (1.0, None, 1)],
     ]
 
@@ -194,9 +192,9 @@ def test_a_partner_taken_back_leaves_a_lonely_row() -> None:
 def test_a_row_that_has_another_partner_is_not_lonely() -> None:
     left, right = both([("a", 1.0, 10, 0)], [("a", 2.0, 12, 1), ("a", 3.0, 13, 2)])
     gone = [{**right[0], "_weight": -1}]
-    kernel = JoinStreams(SIDES, "left", 0, 5, horizon=10)
-    played = play(kernel, [(left, right, 12), ([], [], 16), ([], gone, 17)], SCHEMAS)
-    assert played.changes[2].select("n", "m", "_weight").rows() == [(1.0, "2.0", -1)]
+    kernel = JoinStreams(SIDES, "left", 0, 5)
+    played = play(kernel, [(left, right, 12), ([], gone, 16)], SCHEMAS)
+    assert played.changes[1].select("n", "m", "_weight").rows() == [(1.0, "2.0", -1)]
 
 
 def test_a_stream_joined_with_itself() -> None:

@@ -58,9 +58,7 @@ class Log:
         self.answered: dict[int, tuple[Record, tuple[Any, ...] | None]] = {}
         self.late = 0
 
-    def add(
-        self, versions: dict[str | None, Any], rows: list[tuple[Any, ...]], gone: list[Record], end: int, horizon: int
-    ) -> None:
+    def add(self, versions: dict[str | None, Any], rows: list[tuple[Any, ...]], gone: list[Record], end: int) -> None:
         changes = []
         for key, version in versions.items():
             old = self.table.pop(key, None)
@@ -72,7 +70,7 @@ class Log:
                 self.table[key] = version
         start = self.epochs[-1][2] if self.epochs else MIN_TIME
         for row in gone:
-            if row["_time"] >= start - horizon:
+            if row["_time"] >= start:
                 del self.answered[row["_offset"]]
             else:
                 self.late += 1
@@ -94,19 +92,19 @@ class Log:
 
 
 @st.composite
-def logs(draw: st.DrawFn, horizon: int | None) -> Log:
+def logs(draw: st.DrawFn, retracts: bool) -> Log:
     log, end = Log(), MIN_TIME
     for _ in range(draw(st.integers(1, 5))):
         gone = []
-        if horizon is not None:
+        if retracts:
             gone = [row for row, _ in log.answered.values() if draw(st.integers(0, 3)) == 0]
         end = max(end, -1) + draw(st.integers(0, 12))
-        log.add(draw(VERSIONS), draw(ROWS), gone, end, horizon or 0)
+        log.add(draw(VERSIONS), draw(ROWS), gone, end)
     return log
 
 
 @settings(max_examples=60, deadline=None)
-@given(logs(None), st.sampled_from(["inner", "left"]))
+@given(logs(False), st.sampled_from(["inner", "left"]))
 def test_the_newest_version_known(log: Log, how: str) -> None:
     played = play(Lookup(SIDES, how), log.epochs, SCHEMAS)
     assert sorted(played.view) == log.expected(how)
@@ -114,17 +112,17 @@ def test_the_newest_version_known(log: Log, how: str) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(logs(10), st.sampled_from(["inner", "left"]))
+@given(logs(True), st.sampled_from(["inner", "left"]))
 def test_an_answer_is_taken_back_as_it_was_given(log: Log, how: str) -> None:
-    played = play(Lookup(SIDES, how, True, 10), log.epochs, SCHEMAS)
+    played = play(Lookup(SIDES, how, True), log.epochs, SCHEMAS)
     assert sorted(played.view) == log.expected(how)
     assert played.late == log.late
 
 
 @settings(max_examples=15, deadline=None)
-@given(logs(10), st.sampled_from(["inner", "left"]))
+@given(logs(True), st.sampled_from(["inner", "left"]))
 def test_state_in_files_gives_the_same_changes(log: Log, how: str) -> None:
-    kernel = Lookup(SIDES, how, True, 10)
+    kernel = Lookup(SIDES, how, True)
     with tempfile.TemporaryDirectory() as directory:
         in_files = play(kernel, log.epochs, SCHEMAS, Path(directory))
     in_memory = play(kernel, log.epochs, SCHEMAS)
@@ -133,20 +131,20 @@ def test_state_in_files_gives_the_same_changes(log: Log, how: str) -> None:
 
 def test_a_corrected_row_is_answered_again() -> None:
     log = Log()
-    log.add({"a": ("x", 1.0)}, [("a", 1.0, 5)], [], 0, 10)
+    log.add({"a": ("x", 1.0)}, [("a", 1.0, 5)], [], 0)
     old = log.epochs[0][0][0]
-    log.add({"a": ("y", 1.0)}, [], [], 0, 10)
+    log.add({"a": ("y", 1.0)}, [], [], 0)
     log.epochs[1][0].extend([{**old, "_weight": -1}, {**old, "n": 2.0}])
-    played = play(Lookup(SIDES, "inner", True, 10), log.epochs, SCHEMAS)
+    played = play(Lookup(SIDES, "inner", True), log.epochs, SCHEMAS)
     assert played.changes[1].select("n", "name", "_weight", "_offset").rows() == [(1.0, "x", -1, 0), (2.0, "y", 1, 0)]
 
 
-def test_answers_are_kept_for_the_horizon_only() -> None:
+def test_answers_are_kept_until_the_watermark_has_passed_their_rows() -> None:
     log = Log()
-    log.add({"a": ("x", 1.0)}, [], [], 0, 0)
+    log.add({"a": ("x", 1.0)}, [], [], 0)
     for number in range(50):
-        log.add({}, [("a", 1.0, number * 10 + n) for n in range(10)], [], number * 10, 30)
-    played = play(Lookup(SIDES, "inner", True, 30), log.epochs, SCHEMAS)
+        log.add({}, [("a", 1.0, number * 10 + n) for n in range(10)], [], number * 10 - 30)
+    played = play(Lookup(SIDES, "inner", True), log.epochs, SCHEMAS)
     assert max(played.rows) <= 41
 
 
@@ -154,7 +152,7 @@ def test_what_cannot_be_joined_is_refused() -> None:
     with pytest.raises(Invalid, match="full"):
         Lookup(SIDES, "full")
     log = Log()
-    log.add({}, [("a", 1.0, 5)], [], 0, 0)
-    log.add({}, [], [log.epochs[0][0][0]], 0, 0)
+    log.add({}, [("a", 1.0, 5)], [], 0)
+    log.add({}, [], [log.epochs[0][0][0]], 0)
     with pytest.raises(Invalid, match="retraction"):
         play(Lookup(SIDES, "left"), log.epochs, SCHEMAS)

@@ -102,7 +102,7 @@ def _apply(played: Played, changes: pl.DataFrame) -> None:
     played.view = +played.view
 
 
-def timely(epochs: Sequence[Epoch], side: int, horizon: int = 0) -> list[Record]:
+def timely(epochs: Sequence[Epoch], side: int) -> list[Record]:
     """The rows of one side that are not late and not retracted."""
     rows: dict[tuple[int, int], Record] = {}
     start = MIN_TIME
@@ -110,7 +110,7 @@ def timely(epochs: Sequence[Epoch], side: int, horizon: int = 0) -> list[Record]
         for row in sorted(epoch[side], key=lambda row: row.get("_weight", 1)):
             at = (row["_partition"], row["_offset"])
             if row.get("_weight", 1) < 0:
-                if row["_time"] >= start - horizon:
+                if row["_time"] >= start:
                     rows.pop(at, None)
             elif row["_time"] >= start:
                 rows[at] = row

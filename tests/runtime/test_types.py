@@ -121,5 +121,5 @@ def test_odd_names_and_types_in_keys() -> None:
 
 
 def test_a_key_cannot_be_nested() -> None:
-    with pytest.raises(Invalid, match=r"'tags' is array<string>, which cannot be part of a key"):
+    with pytest.raises(Invalid, match=r"'tags' is array<string>, which cannot be a key"):
         flow_of(lambda flow, s: flow.view("v", s.group("tags").agg(n=count())))

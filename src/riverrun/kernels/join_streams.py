@@ -5,8 +5,8 @@ have. It is never issued both alone and in a pair. A row older than the watermar
 and counted.
 
 A retraction takes back the row with its `_partition` and `_offset`: the pairs it is in, and a partner that is left
-with none is issued alone if its time is over. Retractions are not late; they reach back as far as the watermark, which
-operators that correct hold back for this, and `horizon` further.
+with none is issued alone if its time is over. Retractions are not late: operators that correct hold the watermark back
+for them. A row whose time was over before the epoch keeps the partner it has, since that is as old.
 
 Rows stay in state while a row or a retraction can still meet them, and where the other side is outer, while a row they
 may be the partner of can still be issued alone. Nothing depends on how long the history is.
@@ -22,7 +22,7 @@ import polars as pl
 
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
-from riverrun.kernels.matching import AFTER, BEFORE, ID, RECEIVED, STAMP, Kept, marked, near, replaced
+from riverrun.kernels.matching import AFTER, BEFORE, RECEIVED, STAMP, Kept, marked, near, replaced
 from riverrun.kernels.pairing import Rows, Side, alone, pair_id, pairs, sides_of
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
 from riverrun.state.table import State, StateTable, TableSpec
@@ -41,7 +41,6 @@ class JoinStreams:
     how: str
     lo: int
     hi: int
-    horizon: int = 0
 
     def __post_init__(self) -> None:
         if self.how not in _OUTER:
@@ -64,7 +63,7 @@ class JoinStreams:
             kept = max(kept, hi + max(-lo, 0))
         on = self.sides.left_on if name == LEFT else self.sides.right_on
         columns = pl.Schema({**self.sides.used(name), **_HIDDEN})
-        return Side(name, on, name in outer, lo, hi, Kept(columns, on, kept + self.horizon))
+        return Side(name, on, name in outer, lo, hi, Kept(columns, on, kept))
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
         both = self._both
@@ -77,16 +76,12 @@ class JoinStreams:
         return Step(changes, counts)
 
     def _counts(self, arrived: pl.DataFrame, clock: Clock) -> Counts:
-        timely = int(arrived.select(self._timely(clock).sum()).item())
+        timely = int((arrived[TIME] >= clock.start).sum())
         return Counts(read=len(arrived), accepted=timely, late_dropped=len(arrived) - timely)
-
-    def _timely(self, clock: Clock) -> pl.Expr:
-        bound = pl.when(pl.col(WEIGHT) > 0).then(clock.start).otherwise(clock.start - self.horizon)
-        return pl.col(TIME) >= bound
 
     def _changed(self, side: Side, table: StateTable, arrived: pl.DataFrame, clock: Clock) -> pl.DataFrame:
         """Rows that come (after, not before) and go (before, not after)."""
-        timely = arrived.filter(self._timely(clock))
+        timely = arrived.filter(pl.col(TIME) >= clock.start)
         columns = side.kept.columns
         fresh = timely.filter(pl.col(WEIGHT) > 0).select(columns.names()).cast(columns)
         if not side.outer:
@@ -112,13 +107,6 @@ class JoinStreams:
                 due = (pl.col(TIME) >= clock.start - side.hi) & (pl.col(TIME) < clock.end - side.hi)
                 found = found.filter(~due)
             held[at].append(found)
-        partners = [found for *_, found in held]
-        for at, side in enumerate(both):
-            if side.outer and changed[1 - at][BEFORE].any():
-                # A row whose partner is taken back may be alone again; all others have to be seen to tell.
-                over = partners[at].filter(pl.col(TIME) < clock.start - side.hi)
-                more = _near(state, both[1 - at], side, over)
-                held[1 - at] = [pl.concat([*held[1 - at], more]).unique(ID)]
         left, right = sides_of(both, held, changed)
         return left, right
 

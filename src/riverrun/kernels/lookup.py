@@ -4,7 +4,7 @@ A version that arrives in the same epoch counts as already there. The answer sta
 so it depends on when the row was read, and no row is late.
 
 A stream that retracts gets back what it was answered, not what it would be answered now. Answers are kept for that
-until the watermark is `horizon` past the row; a retraction that comes later is dropped and counted as late.
+until the watermark is past the row; a retraction that comes later is dropped and counted as late.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ class Lookup:
     sides: Sides
     how: str
     retracts: bool = False
-    horizon: int = 0
 
     def __post_init__(self) -> None:
         if self.how not in ("inner", "left"):
@@ -63,7 +62,7 @@ class Lookup:
         issued = self._issued(fresh, answers)
         late = 0
         if self.retracts:
-            timely = gone.filter(pl.col(TIME) >= clock.start - self.horizon)
+            timely = gone.filter(pl.col(TIME) >= clock.start)
             late = len(gone) - len(timely)
             issued = self._taken_back(state["answers"], timely, issued)
             self._remember(state["answers"], fresh, answers, clock)
@@ -111,5 +110,5 @@ class Lookup:
 
     def _remember(self, kept: StateTable, rows: pl.DataFrame, answers: pl.DataFrame, clock: Clock) -> None:
         given = answers.with_columns(rows.select(TIME, *ID).get_columns())
-        kept.put(given.filter(pl.col(TIME) >= clock.end - self.horizon))
-        kept.release(clock.end - self.horizon)
+        kept.put(given.filter(pl.col(TIME) >= clock.end))
+        kept.release(clock.end)
