@@ -48,7 +48,10 @@ class Flow:
         idle: Duration | None = None,
         max_skew: Duration | None = None,
     ) -> Stream:
-        """The rows of a topic. `time` is the event time's column, by default the time a row was received."""
+        """The rows of a topic. `time` is the event time's column, by default the time a row was received.
+
+        `time="_time"` is the topic's own event time: of a topic that a flow wrote, that of the flow's rows.
+        """
         said = declared(topic, schema, time, key, producers)
         options = source(self.graph, said, lateness, idle, max_skew)
         return Stream(self.graph, self.graph.add(StreamSource(place=caller(), **options)))

@@ -11,7 +11,7 @@ from riverrun.errors import Invalid, NotFound
 from riverrun.flow import names
 from riverrun.flow.graph import Graph, InputTopic
 from riverrun.flow.names import Names
-from riverrun.flow.nodes import RECEIVED
+from riverrun.flow.nodes import RECEIVED, TIME
 from riverrun.flow.place import caller
 from riverrun.flow.schema import STRING, TIMESTAMP, WRITTEN, Schema, is_integral
 from riverrun.flow.spans import positive, span
@@ -102,7 +102,7 @@ def source(
         "max_skew": positive("max_skew", max_skew) if max_skew is not None else None,
     }
     written = ddl.render(ddl.parse(text))
-    graph.read(InputTopic(topic, written, key, None if time == RECEIVED else time, producers, caller()))
+    graph.read(InputTopic(topic, written, key, None if time in (RECEIVED, TIME) else time, producers, caller()))
     return fields
 
 
@@ -125,8 +125,9 @@ def _producers(name: str | None, columns: Schema) -> str | None:
 
 
 def _time(name: str | None, columns: Schema) -> str:
-    if name is None or name == RECEIVED:
-        return RECEIVED
+    """The column, or one of the two moments that every row has: when it came in, and the topic's own event time."""
+    if name is None or name in (RECEIVED, TIME):
+        return name or RECEIVED
     try:
         found = columns.resolve(name)
     except NotFound as error:

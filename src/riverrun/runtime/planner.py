@@ -24,8 +24,10 @@ from riverrun.failpoints import failpoint
 from riverrun.kernels.clock import corrected
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
 from riverrun.kernels.watermark import HEARD, Watermarks, ahead
+from riverrun.log.frame import NO_TIME
 from riverrun.log.topic import Summary, Topic
 from riverrun.position import Position
+from riverrun.runtime.branch import TIME
 from riverrun.runtime.job import Job, Reading
 
 Positions = Mapping[str, Mapping[int, int]]
@@ -250,7 +252,7 @@ class Planner:
         self, reading: Reading, parts: Iterable[Summary], start: Mapping[int, int], end: Mapping[int, int]
     ) -> pl.DataFrame:
         spec = self._topics[reading.topic].spec
-        from_headers = reading.time in (None, spec.time) and reading.producers in (None, spec.producers)
+        from_headers = reading.time in (None, TIME, spec.time) and reading.producers in (None, spec.producers)
         lines: list[tuple[str, int, int]] = []
         frames: list[pl.DataFrame] = []
         for part in parts:
@@ -264,7 +266,7 @@ class Planner:
                 lines.append((str(part.partition), moment, part.received))
             elif part.rows or (reading.producers == spec.producers and reading.time is not None):
                 for producer, moment in part.maxima.items():
-                    said = part.received if reading.time is None else moment
+                    said = part.received if reading.time is None or moment == NO_TIME else moment
                     if part.rows or not _ahead(said, part.received, reading.max_skew):
                         lines.append((producer, said, part.received))
         return pl.concat([pl.DataFrame(lines, schema=HEARD, orient="row"), *frames])
@@ -273,9 +275,10 @@ class Planner:
         self, reading: Reading, part: Summary, start: Mapping[int, int], end: Mapping[int, int]
     ) -> pl.DataFrame:
         """The same from the rows themselves, where headers do not say enough."""
-        rows = self._rows(reading, part, start, end, [reading.time] if reading.time else [])
-        moment = pl.col(reading.time).to_physical() if reading.time else pl.col("_received").to_physical()
-        return self._grouped(reading, rows.with_columns(moment.alias("time")))
+        own = self._topics[reading.topic].spec.time
+        time = own if reading.time == TIME and isinstance(own, str) else reading.time or "_received"
+        rows = self._rows(reading, part, start, end, [time])
+        return self._grouped(reading, rows.with_columns(pl.col(time).to_physical().alias("time")))
 
     def _heard_corrected(
         self,
@@ -307,7 +310,9 @@ class Planner:
         frame = pl.from_arrow(found)
         assert isinstance(frame, pl.DataFrame)
         producer = pl.col(reading.producers).cast(pl.String).fill_null("") if reading.producers else pl.lit(str(p))
-        return frame.filter(~pl.col("_deleted")).with_columns(
+        # Tombstones have the topic's own time where no column holds it, and headers count it.
+        timed = pl.lit(TIME in columns)
+        return frame.filter(timed | ~pl.col("_deleted")).with_columns(
             producer.alias("producer"), pl.col("_received").to_physical().alias("received")
         )
 
