@@ -67,10 +67,10 @@ def test_a_script_comes_to_the_same() -> None:
 
 
 def test_sql_reaches_spark_as_it_was_written() -> None:
-    """Names, texts and functions that a parser would write in another way, through several nodes, and with a transform."""
+    """Names, texts and functions that a parser would write in another way, through several nodes."""
     flow = Flow("written")
     stream = flow.stream("orders", "`it's` string, `a``b` int, n int, at timestamp", time="at")
-    named = stream.with_columns(said="concat(`it's`, ''s')", m="n + 1 -- one more").where("`it's` <> 'o''neil'")
+    named = stream.with_columns(said="concat(`it's`, '\\'s')", m="n + 1 -- one more").where("`it's` <> 'o''neil'")
     flow.view("named", named.select("*", "concat(said, \"'\", '/* no */') as quoted", "m * 2 as m2").drop("at"))
     local, spark = compare_engines(flow, {"orders": WRITTEN})
     assert [row["quoted"] for row in spark.views["named"]] == ["bob's'/* no */", "eve's'/* no */"]
