@@ -18,6 +18,7 @@ from oracles.views import ViewOracle
 from postgres_server import shared_server
 from riverrun.errors import Closed, Conflict, Fenced, Invalid, NotFound, OutOfRange, TimedOut
 from riverrun.views import Condition, Epoch, Selection, Store, View, ViewSpec
+from riverrun.views.columns import rows_of
 from riverrun.views.epoch import now
 from riverrun.views.postgres import PostgresStore
 from riverrun.views.sqlite import SqliteStore
@@ -884,6 +885,47 @@ class StoreContract:
                 view.as_of(outside)
         with pytest.raises(Invalid, match="does not read topic"):
             view.as_of({"users": {0: 1}})
+
+    def test_a_version_answers_as_the_view_did(self, store):
+        schema = "x double, `a?%b` string, raw binary, price decimal(10,2), at timestamp, tags array<string>, _n bigint"
+        key = ("x", "raw", "price")
+        flow = Flow(store, ViewSpec("odd", "shop", schema, key, history="1 hour", hidden=("_n",)))
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        xs, raws, prices = (None, math.nan, -1.5, math.inf), (None, b"", b"z"), (None, Decimal(10), Decimal(9))
+        given = [
+            (x, ("m%n" if raw else None), raw, price, at + timedelta(seconds=n), ["a"], n, 1)
+            for n, (x, raw, price) in enumerate(itertools.product(xs, raws, prices))
+        ]
+        flow.commit({"odd": weighted(schema, *given)})
+        view = View(store, "odd")
+        before = view.arrow()
+        conditions = (
+            "x is null",
+            "x > 0 and price = 9",
+            "at >= '2026-01-01T00:00:30Z'",
+            "\"a?%b\" like 'm%' and raw is not null",
+            "price is null or not x < 0",
+        )
+        chosen = {where: view.arrow(where) for where in conditions}
+        gone = [(*row[:-1], -1) for row in given[::2]]
+        flow.commit({"odd": weighted(schema, *gone, (5.0, "new", b"y", Decimal(1), at, None, 99, 1))})
+        version = view.as_of("orders@0:10")
+        assert repr(version.rows()) == repr(rows_of(before))
+        assert repr(version.rows(limit=5)) == repr(rows_of(before.slice(0, 5)))
+        for where, expected in chosen.items():
+            assert 0 < expected.num_rows < before.num_rows
+            assert repr(version.rows(where)) == repr(rows_of(expected))
+            assert version.arrow(where, 2).num_rows == 2
+        for row in rows_of(before):
+            assert repr(version.get([row[name] for name in key])) == repr(row)
+        shown = [(row["x"], row["raw"], row["price"]) for row in version.rows()]
+        assert shown[:4] == [(-1.5, b"", 9), (-1.5, b"", 10), (-1.5, b"", None), (-1.5, b"z", 9)]
+        assert shown[-1] == (None, None, None)
+        for bad in ("nope = 1", "x >", "_n = 1", "1; drop table x", ""):
+            with pytest.raises(Invalid):
+                version.rows(bad)
+        with pytest.raises(Invalid, match="limit must be"):
+            version.rows(limit=-1)
 
     def test_as_of_needs_history_and_history_ends(self, short):
         flow = Flow(short, revenue(history="1 minute"), revenue(name="plain"))

@@ -263,7 +263,8 @@ class PostgresStore(SqlRebuilds):
         stored = ", ".join(f"{name} as {own.format(name)}" for name in layout.columns)
         source = f"(select {stored}, {postgres_tables.shown(view, layout)} from {postgres_tables.table(view)}) as rows"
         condition = "" if where is None else f" where ({where}\n)"
-        order = ", ".join(own.format(name) for name in layout.key)
+        # With the table before it: alone, the name would mean what is selected, where decimals are text.
+        order = ", ".join(self._key_order(view, layout, f"rows.{own}"))
         cursor = cast(_Session, db).connection.cursor(binary=True)
         try:
             cursor.execute(
@@ -271,12 +272,19 @@ class PostgresStore(SqlRebuilds):
                 f" order by {order}{'' if limit is None else f' limit {int(limit)}'}"
             )
         except (psycopg.ProgrammingError, psycopg.DataError) as error:
-            said = str(error).splitlines()[0]
-            raise Invalid(
-                f"where={where!r} of view {view.spec.name!r}: {said}",
-                hint=f"Columns are {', '.join(view.spec.visible)}",
-            ) from None
+            raise _refused(view, where, error) from None
         return _fetched(layout, cursor.fetchall())
+
+    def _matching(self, view: ViewRow, layout: Layout, rows: pl.DataFrame, where: str) -> list[int]:
+        source, values = postgres_tables.given(view, layout, rows)
+        condition = where.replace("%", "%%")
+        asked = f'select "riverrun:n" from ({source}) as rows where ({condition}\n) order by 1'
+        with self._reading() as db:
+            try:
+                found = cast(_Session, db).connection.execute(asked, values)
+            except (psycopg.ProgrammingError, psycopg.DataError) as error:
+                raise _refused(view, where, error) from None
+            return [number - 1 for (number,) in found]
 
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), timeout: float | None = None
@@ -306,6 +314,11 @@ class PostgresStore(SqlRebuilds):
 
 def _fetched(layout: Layout, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     return layout.table([list(map(itemgetter(i), rows)) for i in range(len(layout.columns))])
+
+
+def _refused(view: ViewRow, where: str | None, error: psycopg.Error) -> Invalid:
+    said, hint = str(error).splitlines()[0], f"Columns are {', '.join(view.spec.visible)}"
+    return Invalid(f"where={where!r} of view {view.spec.name!r}: {said}", hint=hint)
 
 
 def _roll_back(connection: psycopg.Connection) -> None:

@@ -142,6 +142,24 @@ def shown(view: ViewRow, layout: Layout) -> str:
     return ", ".join(f"{column} as {quoted(name)}" for name, column in pairs if name not in view.spec.hidden)
 
 
+def given(view: ViewRow, layout: Layout, rows: pl.DataFrame) -> tuple[str, list[list[Any]]]:
+    """A query of kept rows that are not in a table, shown as those that are, each with its number from 1 in "riverrun:n";
+    and the query's parameters, which are written `%s`."""
+    arrays = ", ".join(f"%s::{_KEPT[layout.kind(name)]}[]" for name in rows.columns)
+    typed = (
+        f"{_typed(name, kind)} as {quoted(shown.replace('%', '%%'))}"
+        for name, kind, shown in zip(rows.columns, _types(layout), view.spec.names, strict=False)
+    )
+    listed = [[without_nul(value) for value in rows[name].to_list()] for name in rows.columns]
+    source = f"unnest({arrays}) with ordinality as given ({', '.join(rows.columns)}, n)"
+    return f'select n as "riverrun:n", {", ".join(typed)} from {source}', listed
+
+
+def without_nul(value: Any) -> Any:
+    """A kept value that PostgreSQL takes."""
+    return value.replace("\0", "\ufffd") if isinstance(value, str) else value
+
+
 def merge(view: ViewRow, layout: Layout) -> str:
     """The statement that puts the staged rows in place of those with their keys."""
     pairs = zip(layout.columns, _types(layout), strict=True)
@@ -180,7 +198,7 @@ def one_key(layout: Layout, key: Sequence[Any]) -> tuple[str, list[Any]]:
         else:
             holder = f"%s::{_KEPT[layout.kind(name)]}"
             conditions.append(f"{name} = (select {_typed('v', types[name])} from (select {holder} as v) as given)")
-            parameters.append(part.replace("\0", "\ufffd") if isinstance(part, str) else part)
+            parameters.append(without_nul(part))
     return " and ".join(conditions), parameters
 
 

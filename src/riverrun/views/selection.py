@@ -36,9 +36,16 @@ class Selection:
     offset: int = 0
 
     def __post_init__(self) -> None:
-        for name, number in (("limit", self.limit), ("offset", self.offset)):
-            if number is not None and not 0 <= number < 1 << 62:
-                raise Invalid(f"{name} must be a whole number from 0, not {number}")
+        check_count("limit", self.limit)
+        check_count("offset", self.offset)
+
+
+def check_count(name: str, number: object) -> None:
+    """`Invalid` unless it can be a number of rows; None is no limit."""
+    if number is None:
+        return
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 62:
+        raise Invalid(f"{name} must be a whole number from 0, not {number!r}")
 
 
 def comparable(spec: ViewSpec, name: str) -> int:

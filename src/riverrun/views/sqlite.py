@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -244,7 +244,7 @@ class SqliteStore(SqlRebuilds):
             db.run(statement(len(parameters) // width), *parameters)
 
     def _scan(self, db: Session, view: ViewRow, layout: Layout, where: str | None, limit: int | None) -> pa.Table:
-        order = ", ".join(layout.key)
+        order = ", ".join(self._key_order(view, layout, "{}"))
         source = sqlite_tables.table(view)
         columns = ", ".join(layout.columns)
         condition = ""
@@ -254,7 +254,7 @@ class SqliteStore(SqlRebuilds):
             pairs = ", ".join(f"{name} as {alias}" for name, alias in zip(layout.columns, kept, strict=True))
             source = f"(select {pairs}, {sqlite_tables.shown(view, layout)} from {source})"
             columns, condition = ", ".join(kept), f" where ({_compared(view, where)}\n)"
-            order = ", ".join(f'"riverrun:{name}"' for name in layout.key)
+            order = ", ".join(self._key_order(view, layout, '"riverrun:{}"'))
         try:
             rows = db.all(
                 f"select {columns} from {source}{condition} order by {order} limit ?", -1 if limit is None else limit
@@ -262,11 +262,26 @@ class SqliteStore(SqlRebuilds):
         except sqlite3.OperationalError as error:
             if where is None or error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
                 raise
-            raise Invalid(
-                f"where={where!r} of view {view.spec.name!r}: {error}",
-                hint=f"Columns are {', '.join(view.spec.visible)}",
-            ) from None
+            raise _refused(view, where, error) from None
         return sqlite_tables.fetched(view, layout, rows)
+
+    def _key_order(self, view: ViewRow, layout: Layout, written: str) -> list[str]:
+        return [part for name in layout.key for part in sqlite_tables.sorted_by(view, layout, name, written)]
+
+    def _matching(self, view: ViewRow, layout: Layout, rows: pl.DataFrame, where: str) -> list[int]:
+        table, marks = sqlite_tables.table(view), ", ".join("?" * rows.width)
+        with self._errors(), closing(sqlite3.connect(":memory:")) as memory:
+            memory.execute(f"create table {table} (n integer primary key, {', '.join(rows.columns)})")
+            memory.executemany(f"insert into {table} values (null, {marks})", sqlite_tables.tuples(layout, rows))
+            memory.set_authorizer(_read_only)
+            source = f'(select n as "riverrun:n", {sqlite_tables.shown(view, layout)} from {table})'
+            try:
+                found = memory.execute(
+                    f'select "riverrun:n" from {source} where ({_compared(view, where)}\n) order by 1'
+                )
+                return [number - 1 for (number,) in found]
+            except sqlite3.OperationalError as error:
+                raise _refused(view, where, error) from None
 
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), timeout: float | None = None
@@ -297,6 +312,11 @@ class SqliteStore(SqlRebuilds):
                 if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_AUTH:
                     raise Invalid(f"sql: only reading views is allowed ({error})") from None
                 raise
+
+
+def _refused(view: ViewRow, where: str, error: sqlite3.OperationalError) -> Invalid:
+    hint = f"Columns are {', '.join(view.spec.visible)}"
+    return Invalid(f"where={where!r} of view {view.spec.name!r}: {error}", hint=hint)
 
 
 def _compared(view: ViewRow, where: str) -> str:

@@ -153,6 +153,19 @@ def ordered(view: ViewRow, layout: Layout, column: int) -> tuple[str, str]:
     return raw, given
 
 
+def sorted_by(view: ViewRow, layout: Layout, column: str, written: str) -> list[str]:
+    """SQL that sorts rows by a key column as its type is sorted, nulls last; its name is `written` so.
+
+    Most columns lie in that order already. A null among bytes is text, which comes before them.
+    """
+    name, number = written.format(column), layout.columns.index(column)
+    if number < len(layout.spec.arrow) and pa.types.is_decimal(layout.spec.arrow.field(number).type):
+        return [f"cast(nullif({name}, x'') as real) nulls last", name]
+    if layout.kind(column) is Kept.BYTES and column in view.nulls:
+        return [f"{name} = ''", name]
+    return [name]
+
+
 def _shown(column: str, kind: pa.DataType) -> str:
     if pa.types.is_timestamp(kind):
         micros = f"(({column} % 1000000 + 1000000) % 1000000)"

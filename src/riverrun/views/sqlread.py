@@ -19,12 +19,13 @@ from riverrun.views.epoch import Progress
 from riverrun.views.layout import Layout
 from riverrun.views.ops import DELETE, OLD, OP
 from riverrun.views.positions import from_json
-from riverrun.views.selection import COMPARISONS, Selection, comparable, value_of
+from riverrun.views.selection import COMPARISONS, Selection, check_count, comparable, value_of
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sqlstore import SqlStore
 from riverrun.views.where import condition
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
 
@@ -59,6 +60,14 @@ class SqlReads(SqlStore):
     def _ordered(self, view: ViewRow, layout: Layout, column: int) -> tuple[str, str]:
         """The same, to be compared for what comes first."""
 
+    @abstractmethod
+    def _matching(self, view: ViewRow, layout: Layout, rows: pl.DataFrame, where: str) -> list[int]:
+        """The numbers of the kept rows for which a checked condition holds, in order."""
+
+    def _key_order(self, view: ViewRow, layout: Layout, written: str) -> list[str]:
+        """SQL for what rows are sorted by, for columns whose names are `written` so: the key, nulls last."""
+        return [written.format(name) for name in layout.key]
+
     def flows(self) -> list[str]:
         with self._reading() as db:
             return catalogue.flow_names(db)
@@ -81,8 +90,7 @@ class SqlReads(SqlStore):
             return int(row[0]) if row else 0
 
     def fetch(self, view: str, where: str | None = None, limit: int | None = None) -> pa.Table:
-        if limit is not None and limit < 0:
-            raise Invalid(f"limit cannot be negative: {limit}")
+        check_count("limit", limit)
         with self._reading() as db:
             row = catalogue.need_view(db, view)
             layout = Layout.of(row.spec)
@@ -105,7 +113,7 @@ class SqlReads(SqlStore):
                 self._ordered(row, layout, comparable(row.spec, name))[0] + _DIRECTIONS[falling]
                 for name, falling in selection.order
             ]
-            order += [f"t.{name}" for name in layout.key]
+            order += self._key_order(row, layout, "t.{}")
             limit = _ALL if selection.limit is None else selection.limit
             found = db.all(
                 f'select {self._listed(layout)} from "riverrun:rows:{row.rows}" t where {" and ".join(wheres)}'
@@ -114,6 +122,17 @@ class SqlReads(SqlStore):
             )
             kept = self._fetched(row, layout, found)
         return layout.give_back(kept)
+
+    def matching(self, spec: ViewSpec, rows: pa.Table, where: str) -> pa.Table:
+        import polars as pl
+        import pyarrow as pa
+
+        checked = condition(where, spec.visible)
+        plain = ViewSpec(spec.name, spec.flow, rows.schema, key=())
+        kept = {f"c{i}": keep(column) for i, column in enumerate(rows.columns)}
+        frame = pl.from_arrow(pa.table(kept))
+        assert isinstance(frame, pl.DataFrame)
+        return rows.take(self._matching(ViewRow(0, plain, LIVE, 0, 0, ()), Layout.of(plain), frame, checked))
 
     def lookup(self, view: str, key: Sequence[pa.Array]) -> pa.Table:
         with self._reading() as db:
@@ -292,4 +311,17 @@ def _undone(now: pa.Table, parts: list[bytes], layout: Layout) -> pa.Table:
     key = list(layout.key)
     touched = pl.concat([pl.read_ipc(io.BytesIO(part)) for part in parts]).unique(key, keep="first")
     found = touched.filter(pl.col(OP).is_in([DELETE, OLD])).select(rows.columns)
-    return pl.concat([rows.join(touched, on=key, how="anti", nulls_equal=True), found]).sort(key).to_arrow()
+    whole = pl.concat([rows.join(touched, on=key, how="anti", nulls_equal=True), found])
+    return whole.sort([_sorted_by(layout, name) for name in key], nulls_last=True).to_arrow()
+
+
+def _sorted_by(layout: Layout, column: str) -> pl.Expr:
+    """What gives kept values of a key column the order of its type: decimals are kept as text."""
+    import polars as pl
+    import pyarrow as pa
+
+    number = layout.columns.index(column)
+    kind = layout.spec.arrow.field(number).type if number < len(layout.spec.arrow) else None
+    if kind is not None and pa.types.is_decimal(kind):
+        return pl.col(column).cast(pl.Decimal(kind.precision, kind.scale))
+    return pl.col(column)

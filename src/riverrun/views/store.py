@@ -124,6 +124,10 @@ class Store(ABC):
         """The rows a selection means, the visible columns. Its values never become part of an SQL text."""
 
     @abstractmethod
+    def matching(self, spec: ViewSpec, rows: pa.Table, where: str) -> pa.Table:
+        """Those rows, of a version of the view, for which a condition holds that `fetch` would take."""
+
+    @abstractmethod
     def lookup(self, view: str, key: Sequence[pa.Array]) -> pa.Table:
         """The row with this key (one array of one value per key column), or no row."""
 

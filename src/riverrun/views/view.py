@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from math import isnan
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import rows_of, scalar
 from riverrun.views.epoch import Progress
 from riverrun.views.positions import Positions, as_position
+from riverrun.views.selection import check_count
 from riverrun.views.spec import ViewSpec
 from riverrun.views.store import Store
 
@@ -148,7 +150,7 @@ class View:
         else:
             wanted = as_position(at)
             self._check_topics(wanted)
-        return Snapshot(self.spec, *self._store.version(self.name, wanted))
+        return Snapshot(self._store, self.spec, *self._store.version(self.name, wanted))
 
     def rebuild(self, timeout: Duration | None = None) -> None:
         """Compute all views of the flow from the log again, beside the running ones, and switch at once; by the run of
@@ -199,7 +201,8 @@ class View:
 class Snapshot:
     """A version of a view: rows that no longer change."""
 
-    def __init__(self, spec: ViewSpec, progress: Progress, table: pa.Table) -> None:
+    def __init__(self, store: Store, spec: ViewSpec, progress: Progress, table: pa.Table) -> None:
+        self._store = store
         self._spec = spec
         self._table = table
         self.position = progress.positions
@@ -209,24 +212,33 @@ class Snapshot:
         """The row with this key, or None."""
         found = self._table
         for name, part in zip(self._spec.key, _key_parts(self._spec, key), strict=True):
-            column = found.column(name)
-            found = found.filter(pc.is_null(column) if part[0].as_py() is None else pc.equal(column, part[0]))
+            found = found.filter(_equal(found.column(name), part[0]))
         rows = rows_of(found)
         return rows[0] if rows else None
 
-    def rows(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The rows, in key order."""
-        return rows_of(self.arrow(limit))
+    def rows(self, where: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
+        """The rows, in key order. `where` is an SQL condition over the columns."""
+        return rows_of(self.arrow(where, limit))
 
-    def arrow(self, limit: int | None = None) -> pa.Table:
+    def arrow(self, where: str | None = None, limit: int | None = None) -> pa.Table:
         """The same rows as an Arrow table."""
-        return self._table if limit is None else self._table.slice(0, limit)
+        check_count("limit", limit)
+        found = self._table if where is None else self._store.matching(self._spec, self._table, where)
+        return found.slice(0, limit)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows())
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
+
+
+def _equal(column: pa.ChunkedArray, value: pa.Scalar) -> pa.ChunkedArray:
+    """Which values are the same: null is null, NaN is NaN."""
+    part = value.as_py()
+    if part is None:
+        return pc.is_null(column)
+    return pc.is_nan(column) if isinstance(part, float) and isnan(part) else pc.equal(column, value)
 
 
 def _key_parts(spec: ViewSpec, key: Any) -> list[pa.Array]:
