@@ -206,6 +206,7 @@ def test_after_a_bad_line_was_corrected_it_goes_on(orders: Any, tmp_path: Path) 
 
 def test_what_cannot_be_read(orders: Any, tmp_path: Path) -> None:
     assert "No such file" in orders("topic", "append", "orders", "nowhere.ndjson").error
+    assert orders("topic", "append", "orders", "nofile").error == "nofile: No such file or directory"
     (tmp_path / "a.txt").touch()
     assert "--format" in orders("topic", "append", "orders", "a.txt").error
     assert "ndjson, csv, parquet" in orders("topic", "append", "orders", "a.txt", "--format", "xml").error

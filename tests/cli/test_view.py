@@ -51,8 +51,13 @@ def test_list(riverrun: Any, river: River) -> None:
         "topics": ["orders"],
         "epoch": 1,
         "position": "orders@0:10",
+        "cursor": "1",
+        "kept_up": True,
     }
     assert "totals" in riverrun("view", "list").out
+    assert "kept up" not in riverrun("view", "list").out
+    river.store.keep_only("shop", 1, [])
+    assert "no longer kept up" in " ".join(riverrun("view", "list").out.split())
 
 
 def test_get_by_key_and_by_condition(riverrun: Any, river: River) -> None:

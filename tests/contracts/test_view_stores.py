@@ -633,6 +633,34 @@ class StoreContract:
             View(store, "revenue").sql(endless, timeout=0.05)
         assert contents(store) == [("a", 1)]
 
+    def test_what_cannot_be_asked_is_the_callers_mistake(self, store):
+        Flow(store, revenue()).commit(rows(("a", 1, 1)))
+        view = View(store, "revenue")
+        for limit in ("1", 1.5, True, -1, 1 << 70):
+            with pytest.raises(Invalid, match="limit must be a whole number from 0"):
+                view.rows(limit=limit)
+        with pytest.raises(Invalid, match="a condition is a text, not 5"):
+            view.rows(5)
+        with pytest.raises(Invalid, match="not a cursor: 1"):
+            view.changes(since=1)
+        with pytest.raises(Invalid, match="a query is a text, not None"):
+            view.sql(None)
+        with pytest.raises(Invalid, match="parameters are a list or a dict"):
+            view.sql("select 1", 5)
+        one = f"select n from revenue where n = {self.mark}"
+        for sql, values in (
+            (one, ()),
+            (one, (1, 2)),
+            (one, (object(),)),
+            ("select 1; select 2", ()),
+            (one, (1 << 70,)),
+        ):
+            try:
+                assert view.sql(sql, values) == []  # PostgreSQL has numbers of any size
+            except Invalid as error:
+                assert str(error).startswith("sql: ")
+        assert view.sql(one, (1,)) == [{"n": 1}]
+
     def test_unknown_views_are_named(self, store):
         store.declare(revenue())
         with pytest.raises(NotFound, match=r"there is no view 'revenu'\. Did you mean 'revenue'"):

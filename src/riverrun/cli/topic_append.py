@@ -141,6 +141,7 @@ def _kind(file: str, given: str | None) -> str:
         return "ndjson"
     suffix = os.path.splitext(file)[1].lower()
     if suffix not in _BY_SUFFIX:
+        os.stat(file)  # that it is missing is worth more to know
         hint = (
             "Give --format ndjson|csv|parquet; compressed text goes through a pipe: zcat FILE | riverrun topic append …"
         )

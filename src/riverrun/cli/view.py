@@ -19,7 +19,7 @@ from riverrun.errors import Invalid, NotFound, did_you_mean
 
 if TYPE_CHECKING:
     from riverrun.river import River
-    from riverrun.views import Change, View
+    from riverrun.views import Change, Store, View
 
 app = typer.Typer(help="Views: list, get, query, watch, rebuild.", rich_markup_mode=None)
 
@@ -37,7 +37,7 @@ def _view(context: typer.Context) -> None:
 def list_views(json: JsonOption = False, river: RiverOption = DEFAULT_RIVER) -> None:
     """List the views: their rows, key, flow, and how far they are."""
     with open_river(river) as opened:
-        found = [_described(opened, spec.name) for spec in opened.store.views()] if _has_views(opened) else []
+        found = _described(opened.store) if _has_views(opened) else []
     if json:
         print_json(found)
     elif not found:
@@ -143,23 +143,16 @@ def _need_views(river: River) -> None:
         raise NotFound(f"{river.path} has no views yet", hint="Run a flow that makes some: riverrun run FLOW.py")
 
 
-def _described(river: River, name: str) -> dict[str, Any]:
-    spec, progress = river.store.spec(name), river.store.progress(name)
-    return {
-        "name": name,
-        "rows": river.store.count(name),
-        "schema": spec.schema,
-        "key": [part for part in spec.key if part not in spec.hidden],
-        "flow": spec.flow,
-        "topics": list(spec.topics),
-        "epoch": progress.epoch,
-        "position": str(progress.positions),
-    }
+def _described(store: Store) -> list[dict[str, Any]]:
+    from riverrun.views.view import described
+
+    return [described(spec, store.progress(spec.name), store.count(spec.name)) for spec in store.views()]
 
 
 def _row(one: dict[str, Any]) -> list[str]:
     key = ", ".join(one["key"]) or "–"
-    return [one["name"], figures.count(one["rows"]), key, one["flow"], str(one["epoch"]), one["position"] or "–"]
+    position = (one["position"] or "–") + ("" if one["kept_up"] else ", no longer kept up")
+    return [one["name"], figures.count(one["rows"]), key, one["flow"], str(one["epoch"]), position]
 
 
 def _print_rows(rows: Sequence[dict[str, Any]], json: bool, columns: list[str]) -> None:

@@ -23,6 +23,7 @@ from riverrun.serve.sse import EventStream
 from riverrun.views import Store, View, ViewSpec
 from riverrun.views.changelog import Cursor
 from riverrun.views.columns import rows_of
+from riverrun.views.view import described
 
 Name = Annotated[str, Path(description="The view.", max_length=200)]
 AtLeast = Annotated[str | None, Query(description="Wait until the input up to this position has been processed")]
@@ -194,14 +195,4 @@ class Summaries:
             rows = store.count(spec.name)
             with self._lock:
                 self._counted[spec.name] = (progress.commit, rows)
-        return {
-            "name": spec.name,
-            "rows": rows,
-            "schema": spec.schema,
-            "key": [part for part in spec.key if part not in spec.hidden],
-            "flow": spec.flow,
-            "topics": list(spec.topics),
-            "epoch": progress.epoch,
-            "position": str(progress.positions),
-            "cursor": str(Cursor(progress.commit)),
-        }
+        return described(spec, progress, rows)

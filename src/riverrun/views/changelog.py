@@ -49,7 +49,7 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
-        found = _CURSOR.fullmatch(text)
+        found = _CURSOR.fullmatch(text) if isinstance(text, str) else None
         if not found:
             raise Invalid(f"not a cursor: {text!r}", hint="Give the .cursor of a change, as it was")
         return cls(int(found[1]), None if found[2] is None else int(found[2]))

@@ -71,6 +71,11 @@ class ViewSpec:
         """The columns readers see."""
         return [name for name in self.names if name not in self.hidden]
 
+    @property
+    def shown_schema(self) -> str:
+        """The columns readers see, as DDL."""
+        return ddl.render(column for column in ddl.parse(str(self.schema)) if column.name not in self.hidden)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for the store's catalogue and for people."""
         return {

@@ -83,6 +83,10 @@ class View:
         timeout: Duration | None = "30 seconds",
     ) -> list[dict[str, Any]]:
         """One read-only query in the store's SQL; every view of the store is a table under its own name."""
+        if not isinstance(query, str):
+            raise Invalid(f"a query is a text, not {query!r}", hint='Write "select … from view"')
+        if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
+            raise Invalid(f"parameters are a list or a dict, not {parameters!r}")
         self._wait_for(at_least, timeout)
         return self._store.query(query, parameters, seconds(timeout))
 
@@ -196,6 +200,22 @@ class View:
                     return None
             self._store.pause(pause)
             pause = min(pause * 1.5, _LONGEST)
+
+
+def described(spec: ViewSpec, progress: Progress, rows: int) -> dict[str, Any]:
+    """A view as plain data, for people and programs: what readers see of it, and how far it is."""
+    return {
+        "name": spec.name,
+        "rows": rows,
+        "schema": spec.shown_schema,
+        "key": [part for part in spec.key if part not in spec.hidden],
+        "flow": spec.flow,
+        "topics": list(spec.topics),
+        "epoch": progress.epoch,
+        "position": str(progress.positions),
+        "cursor": str(Cursor(progress.commit)),
+        "kept_up": progress.kept_up,
+    }
 
 
 class Snapshot:

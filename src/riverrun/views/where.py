@@ -36,6 +36,8 @@ def condition(where: str, columns: Sequence[str]) -> str:
     >>> condition("User = 'it''s; me' and upper(name) <> 'X'", ["user", "name"])
     '"user" = \\'it\\'\\'s; me\\' and upper("name") <> \\'X\\''
     """
+    if not isinstance(where, str):
+        raise Invalid(f"a condition is a text, not {where!r}", hint="Write one SQL condition over the view's columns")
     known = {name.lower(): name for name in columns}
     depth, before, made = 0, "", []
     typed: int | None = None
