@@ -8,6 +8,7 @@ from dataclasses import asdict
 from itertools import groupby
 
 from bench.figure import Figure
+from riverrun.figures import scaled
 
 
 def as_json(machine: Mapping[str, str], figures: Sequence[Figure]) -> str:
@@ -52,8 +53,7 @@ def amount(value: float, unit: str) -> str:
     """
     if unit == "s":
         value, unit = (value * 1e3, "ms") if value >= 1e-3 else (value * 1e6, "µs")
-    elif value >= 1e6:
-        value, unit = value / 1e6, f"M {unit}"
-    elif value >= 1e3:
-        value, unit = value / 1e3, f"k {unit}"
+    else:
+        value, power = scaled(value)
+        unit = f"{power} {unit}".lstrip()
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"

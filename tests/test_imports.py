@@ -17,6 +17,7 @@ FORBIDDEN = {
     "errors": {"*"},
     "failpoints": {"*"},
     "durations": {"*", "-errors"},
+    "figures": {"*", "-durations"},
     "settings": {"*", "-errors", "-durations"},
     "position": {"*", "-errors"},
     "ddl": {"*", "-errors"},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riverrun.cli import figures
+from riverrun import figures
 from riverrun.cli.moments import place
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, YesOption, open_river
 from riverrun.cli.output import print_json, print_line, print_table

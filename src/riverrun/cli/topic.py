@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riverrun.cli import figures, topic_append, topic_read
+from riverrun import figures
+from riverrun.cli import topic_append, topic_read
 from riverrun.cli.group import ForceOption, ToOption, print_resets, readers, reset_group
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, TopicArgument, YesOption, open_river
 from riverrun.cli.output import print_fields, print_json, print_line, print_table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from riverrun.cli import figures
+from riverrun import figures
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, TopicArgument, open_river
 from riverrun.cli.output import console, note, print_json, print_line
 from riverrun.durations import show

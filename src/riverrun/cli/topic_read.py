@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riverrun.cli import figures
+from riverrun import figures
 from riverrun.cli.moments import place
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, TopicArgument, open_river
 from riverrun.cli.output import note, safe

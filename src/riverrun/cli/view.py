@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riverrun.cli import figures
+from riverrun import figures
 from riverrun.cli.flow_file import FlowArgument, load_flow
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import note, print_fields, print_json, print_line, print_table, safe

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from riverrun.cli import figures
+from riverrun import figures
 from riverrun.cli.output import safe
 from riverrun.cli.shop.scene import Scene
 from riverrun.durations import show

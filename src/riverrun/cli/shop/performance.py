@@ -13,7 +13,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from riverrun.cli import figures
+from riverrun import figures
 from riverrun.cli.shop.balance import Claim, balance
 from riverrun.cli.shop.display import Display
 from riverrun.cli.shop.inbox import Inbox

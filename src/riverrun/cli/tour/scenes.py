@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.cli import figures
+from riverrun import figures
 from riverrun.cli.tour.roles import ATTEMPTS, BATCH, LOST
 from riverrun.cli.tour.stage import Actor, Stage
 from riverrun.durations import to_micros

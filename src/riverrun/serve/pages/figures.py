@@ -8,28 +8,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from riverrun.durations import from_micros, show
+from riverrun import figures
+from riverrun.durations import from_micros
 from riverrun.serve.pages.markup import Html, join, tag
 
-_POWERS = ("", "k", "M", "G", "T", "P")
 UNKNOWN = tag("span", "unknown", class_="unknown")
-_SECOND = 1_000_000
-_CALENDAR = 60_000_000_000 * _SECOND  # some 1900 years around 1970
+_CALENDAR = 60_000_000_000_000_000  # microseconds: some 1900 years around 1970
 
-
-def scaled(value: float) -> tuple[str, str]:
-    """At most three digits, and a power of a thousand."""
-    figure, power = float(value), 0
-    while abs(figure) >= 999.5 and power < len(_POWERS) - 1:
-        figure, power = figure / 1000, power + 1
-    digits = 0 if abs(figure) >= 99.95 or (power == 0 and figure == int(figure)) else 1
-    return f"{figure:.{digits}f}".removesuffix(".0"), _POWERS[power]
-
-
-def short(value: float) -> str:
-    """12.4 k; small numbers as they are."""
-    figure, power = scaled(value)
-    return f"{figure} {power}".rstrip()
+# Where only text can stand.
+short, span_text = figures.count, figures.span
 
 
 def exact(value: float) -> str:
@@ -41,7 +28,7 @@ def exact(value: float) -> str:
 def number(value: float, unit: str = "") -> Html:
     """A count with its unit; one row is not "1 rows"."""
     noun = unit.removesuffix("s") if value == 1 and unit.endswith("s") and unit != "s" else unit
-    data = tag("data", short(value), value=value, title=f"{exact(value)} {noun}".rstrip())
+    data = tag("data", figures.count(value), value=value, title=f"{exact(value)} {noun}".rstrip())
     return join(data, f" {noun}") if noun else data
 
 
@@ -50,30 +37,19 @@ def rate(value: float | None) -> Html:
     if value is None:
         return UNKNOWN
     return join(
-        tag("data", short(value), value=round(value, 3), title=f"{exact(round(value, 3))} rows per second"), "/s"
+        tag("data", figures.count(value), value=round(value, 3), title=f"{exact(round(value, 3))} rows per second"),
+        "/s",
     )
 
 
 def size(value: int) -> Html:
     """Bytes."""
-    figure, power = scaled(value)
-    return tag("data", f"{figure} {power}B", value=value, title=f"{exact(value)} bytes")
-
-
-def span_text(seconds: float) -> str:
-    """A length of time, in the one or two units that matter."""
-    if seconds < 0.0005:
-        return "0 s"
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s".replace(".0 s", " s")
-    return " ".join(show(round(seconds) * _SECOND).split()[:4])
+    return tag("data", figures.size(value), value=value, title=f"{exact(value)} bytes")
 
 
 def span(seconds: float) -> Html:
-    """The same, exact in the tooltip."""
-    return tag("data", span_text(seconds), value=round(seconds, 3), title=f"{exact(round(seconds, 3))} seconds")
+    """A length of time."""
+    return tag("data", figures.span(seconds), value=round(seconds, 3), title=f"{exact(round(seconds, 3))} seconds")
 
 
 def parse(moment: str | None) -> datetime | None:
@@ -97,10 +73,8 @@ def ago(moment: datetime | int | None, now: datetime | None = None) -> Html:
     at = _moment(moment)
     if at is None:
         return UNKNOWN
-    passed = ((now or datetime.now(UTC)) - at).total_seconds()
     full = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    said = "now" if abs(passed) < 1 else f"{span_text(passed)} ago" if passed > 0 else f"in {span_text(-passed)}"
-    return tag("time", said, datetime=full, title=full)
+    return tag("time", figures.ago(at, now), datetime=full, title=full)
 
 
 def share(part: float, whole: float) -> str:

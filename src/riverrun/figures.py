@@ -1,4 +1,4 @@
-"""Counts, sizes, rates and times as people read them. The exact ones are in the `--json` output.
+"""Counts, sizes, rates and times as people read them: on the command line, on the dashboard, in benchmarks.
 
 >>> count(12_400), size(3_200_000), rate(250_000, 2.0)
 ('12.4 k', '3.2 MB', '125 k rows/s')
@@ -11,12 +11,21 @@ from datetime import UTC, datetime
 from riverrun.durations import show
 
 _POWERS = ("", "k", "M", "G", "T", "P")
+_SECOND = 1_000_000
+
+
+def scaled(value: float) -> tuple[float, str]:
+    """A number below a thousand, and the power of a thousand that is missing."""
+    number, power = float(value), 0
+    while abs(number) >= 999.5 and power < len(_POWERS) - 1:
+        number, power = number / 1000, power + 1
+    return number, _POWERS[power]
 
 
 def count(value: float) -> str:
     """A number with at most three digits and a power: 12.4 k, 3.1 M; small ones as they are."""
-    number, power = _scaled(value)
-    return f"{number} {power}".rstrip()
+    number, power = scaled(value)
+    return f"{_short(number, power)} {power}".rstrip()
 
 
 def rows(value: int) -> str:
@@ -31,8 +40,8 @@ def plural(value: int, noun: str) -> str:
 
 def size(value: int) -> str:
     """A number of bytes: "512 B", "3.2 MB"."""
-    number, power = _scaled(value)
-    return f"{number} {power}B"
+    number, power = scaled(value)
+    return f"{_short(number, power)} {power}B"
 
 
 def rate(value: float, seconds: float) -> str:
@@ -40,12 +49,23 @@ def rate(value: float, seconds: float) -> str:
     return f"{count(value / seconds if seconds > 0 else value)} rows/s"
 
 
+def span(seconds: float) -> str:
+    """A length of time, in the one or two units that matter: "250 ms", "3 min 12 s"."""
+    if seconds < 0.0005:
+        return "0 s"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    return " ".join(show(round(seconds) * _SECOND).split()[:4])
+
+
 def ago(moment: datetime | None, now: datetime | None = None) -> str:
-    """How long ago: "3 min ago"; a dash for never."""
+    """How long ago: "3 min ago"; a time in the future is said to be one, and never is a dash."""
     if moment is None:
         return "–"
     passed = ((now or datetime.now(UTC)) - moment).total_seconds()
-    return "now" if abs(passed) < 1 else f"{show(round(passed) * 1_000_000)} ago" if passed > 0 else "in the future"
+    return "now" if abs(passed) < 1 else f"{span(passed)} ago" if passed > 0 else f"in {span(-passed)}"
 
 
 def behind(rows_behind: int, seconds: float | None) -> str:
@@ -62,10 +82,7 @@ def clock(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
-def _scaled(value: float) -> tuple[str, str]:
-    number, power = float(value), 0
-    while abs(number) >= 999.5 and power < len(_POWERS) - 1:
-        number, power = number / 1000, power + 1
-    if power == 0:
-        return f"{number:.3g}", ""
-    return f"{number:.{0 if abs(number) >= 99.95 else 1}f}".removesuffix(".0"), _POWERS[power]
+def _short(number: float, power: str) -> str:
+    if not power:
+        return f"{number:.3g}" if abs(number) >= 0.0005 else "0"
+    return f"{number:.{0 if abs(number) >= 99.95 else 1}f}".removesuffix(".0")
