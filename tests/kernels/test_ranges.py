@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 from riverrun.kernels import ranges
 from riverrun.kernels.aggregates import Agg, Aggregates
-from riverrun.kernels.ranges import over_ranges, trailing, written_out
+from riverrun.kernels.ranges import in_pieces, over_ranges, trailing
 
 COLUMNS: dict[str, pl.DataType] = {"n": pl.Int64(), "x": pl.Float64(), "name": pl.String(), "good": pl.Boolean()}
 AGGREGATES = Aggregates(
@@ -80,7 +80,7 @@ def test_long_ranges_are_written_out_in_pieces(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ranges, "_CHUNK", 10)
     rows = pl.DataFrame({"n": range(20)})
     lo, hi = np.array([0, 2, 5, 0, 19]), np.array([7, 2, 9, 20, 20])
-    pieces = list(written_out(rows, lo, hi))
+    pieces = list(in_pieces(rows, lo, hi))
     assert len(pieces) > 1
     both = [(window, n) for piece in pieces for n, window in piece.rows()]
     assert both == [(w, n) for w, (a, b) in enumerate(zip(lo, hi, strict=True)) for n in range(a, b)]

@@ -18,6 +18,7 @@ import polars as pl
 from riverrun.kernels.aggregates import Agg, Aggregates
 from riverrun.kernels.aggregates.parts import reduce
 from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.kernels.matching import written_out
 
 Numbers = npt.NDArray[np.int64]
 
@@ -48,22 +49,19 @@ def over_ranges(aggregates: Aggregates, rows: pl.DataFrame, lo: Numbers, hi: Num
         found.update((column.name, column) for column in results)
     if len(apart) < len(aggregates.aggs):
         rest = _only(aggregates, set(aggregates.aggs) - apart)
-        pieces = [rest.over(piece, [_WINDOW]) for piece in written_out(rows, lo, hi)]
+        pieces = [rest.over(piece, [_WINDOW]) for piece in in_pieces(rows, lo, hi)]
         results = pl.concat(pieces) if pieces else pl.DataFrame(schema=dict(rest.schema))
         found.update((name, results[name]) for name in rest.schema)
     return pl.DataFrame([found[name] for name in aggregates.schema])
 
 
-def written_out(rows: pl.DataFrame, lo: Numbers, hi: Numbers) -> Iterator[pl.DataFrame]:
+def in_pieces(rows: pl.DataFrame, lo: Numbers, hi: Numbers) -> Iterator[pl.DataFrame]:
     """The rows of every range, with the number of the range as `_window`, in pieces of bounded size."""
     lengths = hi - lo
     pieces = np.flatnonzero(np.diff(np.cumsum(lengths) // _CHUNK, prepend=-1))
     for first, behind in pairwise([*pieces.tolist(), len(lo)]):
-        part = lengths[first:behind]
-        window = np.repeat(np.arange(first, behind), part)
-        skipped = np.repeat(np.cumsum(part) - part, part)
-        index = np.arange(len(window)) - skipped + np.repeat(lo[first:behind], part)
-        yield rows[index].with_columns(pl.Series(_WINDOW, window))
+        ranges, places = written_out(lo[first:behind], hi[first:behind])
+        yield rows[places].with_columns(pl.Series(_WINDOW, first + ranges))
 
 
 def _from_blocks(aggregates: Aggregates, rows: pl.DataFrame, lo: Numbers, hi: Numbers) -> Iterator[pl.DataFrame]:

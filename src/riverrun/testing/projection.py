@@ -21,6 +21,7 @@ from riverrun.runtime.blob import PACKED, Packer
 from riverrun.runtime.branch import HIDDEN, TIME, Item
 from riverrun.runtime.job import Branch, Job, struct_name
 from riverrun.testing.translation import HINT, translated
+from riverrun.views.layout import quoted
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -42,7 +43,7 @@ class Projection:
 
     def types(self, origin: str, fields: pa.Schema, items: Sequence[Item]) -> Mapping[str, pa.DataType]:
         """Types of expressions that the flow could not infer. They are DuckDB's, which may be wider than Spark's."""
-        chosen = ", ".join(f"{_duckdb(item.sql, fields)} AS {_quoted(item.name)}" for item in items)
+        chosen = ", ".join(f"{_duckdb(item.sql, fields)} AS {quoted(item.name)}" for item in items)
         made = _select(origin, fields.empty_table(), chosen, None)
         return {field.name: field.type for field in made.schema}
 
@@ -65,8 +66,8 @@ class Projection:
 
     def _rows(self, branch: Branch, rows: pa.Table) -> pa.RecordBatch:
         kinds = {field.name: _duckdb_type(ddl.from_arrow(field.type)) for field in branch.schema}
-        items = [f"CAST({_duckdb(i.sql, rows.schema)} AS {kinds[i.name]}) AS {_quoted(i.name)}" for i in branch.items]
-        items += [f"epoch_us({_quoted(n)})" if n == TIME else f"{_quoted(n)}" for n in HIDDEN]
+        items = [f"CAST({_duckdb(i.sql, rows.schema)} AS {kinds[i.name]}) AS {quoted(i.name)}" for i in branch.items]
+        items += [f"epoch_us({quoted(n)})" if n == TIME else f"{quoted(n)}" for n in HIDDEN]
         condition = _duckdb(branch.condition, rows.schema) if branch.condition else None
         made = _select(branch.origin, rows, ", ".join(items), condition).rename_columns(branch.schema.names)
         table = made.cast(branch.schema).combine_chunks()
@@ -80,7 +81,7 @@ def _select(origin: str, rows: pa.Table, items: str, condition: str | None) -> p
     db.register(name, rows)
     try:
         where = f" WHERE {condition}" if condition else ""
-        return db.sql(f"SELECT {items} FROM {_quoted(name)}{where}").to_arrow_table()
+        return db.sql(f"SELECT {items} FROM {quoted(name)}{where}").to_arrow_table()
     except duckdb.Error as error:
         why = str(error).splitlines()[0]
         raise Invalid(f"DuckDB cannot run an expression behind {origin}: {why}", hint=HINT) from None
@@ -121,7 +122,3 @@ def _typing(fields: pa.Schema) -> Callable[[exp.Expression], Type | None]:
 @lru_cache(maxsize=1024)
 def _duckdb_type(kind: Type) -> str:
     return str(exp.DataType.build(str(kind), dialect="spark").sql(dialect="duckdb"))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _ONLY = "single"
 
 
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Table columns of a view. A view without key columns gets one that is always 0, so that it has one row."""

@@ -18,9 +18,8 @@ from riverrun.durations import Duration
 from riverrun.errors import Closed, Invalid, NewerFormat, TimedOut, Unavailable
 from riverrun.views import catalogue, postgres_tables
 from riverrun.views.catalogue import COUNTERS, Session, ViewRow
-from riverrun.views.layout import Layout
+from riverrun.views.layout import Layout, quoted
 from riverrun.views.postgres_errors import as_riverrun
-from riverrun.views.postgres_tables import quoted
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sqlrebuild import SqlRebuilds
 

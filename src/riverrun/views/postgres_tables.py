@@ -16,7 +16,7 @@ import pyarrow as pa
 from riverrun.errors import Invalid
 from riverrun.views.catalogue import ViewRow
 from riverrun.views.columns import Kept, is_nested
-from riverrun.views.layout import Layout
+from riverrun.views.layout import Layout, quoted
 from riverrun.views.spec import ViewSpec
 
 if TYPE_CHECKING:
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 63
 _KEPT = {Kept.WHOLE: "bigint", Kept.DOUBLE: "double precision", Kept.TEXT: "text", Kept.BYTES: "bytea"}
 _DAY = 86_400_000_000
-
-
-def quoted(name: str) -> str:
-    """A name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def table(view: ViewRow) -> str:

@@ -19,7 +19,7 @@ from riverrun.durations import Duration
 from riverrun.errors import Closed, Conflict, Corrupt, Invalid, NewerFormat, RiverrunError, TimedOut, Unavailable
 from riverrun.views import catalogue, sqlite_tables, sqlite_values
 from riverrun.views.catalogue import Session, ViewRow
-from riverrun.views.layout import Layout
+from riverrun.views.layout import Layout, quoted
 from riverrun.views.sqlite_errors import as_riverrun
 from riverrun.views.sqlrebuild import SqlRebuilds
 
@@ -197,12 +197,10 @@ class SqliteStore(SqlRebuilds):
     def _publish(self, db: Session, view: ViewRow) -> None:
         self._unpublish(db, view)
         columns = sqlite_tables.shown(view, Layout.of(view.spec))
-        db.run(
-            f"create view {sqlite_tables.quoted(view.spec.name)} as select {columns} from {sqlite_tables.table(view)}"
-        )
+        db.run(f"create view {quoted(view.spec.name)} as select {columns} from {sqlite_tables.table(view)}")
 
     def _unpublish(self, db: Session, view: ViewRow) -> None:
-        db.run(f"drop view if exists {sqlite_tables.quoted(view.spec.name)}")
+        db.run(f"drop view if exists {quoted(view.spec.name)}")
 
     def _delete(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> None:
         statement = f"delete from {sqlite_tables.table(view)} where {sqlite_tables.having(layout)}"
@@ -321,7 +319,7 @@ def _refused(view: ViewRow, where: str, error: sqlite3.OperationalError) -> Inva
 
 def _compared(view: ViewRow, where: str) -> str:
     """A condition, with the times in it as columns show them."""
-    before = f"select 1 from {sqlite_tables.quoted(view.spec.name)} where "
+    before = f"select 1 from {quoted(view.spec.name)} where "
     return sqlite_values.written(before + where, (), lambda: [view.spec])[0].removeprefix(before)
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from riverrun.views.catalogue import ViewRow
 from riverrun.views.columns import Kept
-from riverrun.views.layout import Layout
+from riverrun.views.layout import Layout, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 ROWS_PER_STATEMENT = 300
 _MOST_PARAMETERS = 32_000
 _NAN = "NaN"
-
-
-def quoted(name: str) -> str:
-    """A name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def table(view: ViewRow) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from riverrun.errors import Invalid
+from riverrun.views.layout import quoted
 
 _TOKEN = re.compile(
     r"""(?P<text>'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\])"""
@@ -51,7 +52,7 @@ def condition(where: str, columns: Sequence[str]) -> str:
         if kind == "text" and before and before not in _PREFIXES:
             _refuse(where, f"{before + text!r} in it; write text in plain single quotes")
         if kind == "word" and word in known and word not in _OPERATORS and not _CALL.match(where, token.end()):
-            made.append('"' + known[word].replace('"', '""') + '"')
+            made.append(quoted(known[word]))
         else:
             made.append(text)
         if kind == "text" and typed is not None:
