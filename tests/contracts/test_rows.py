@@ -257,8 +257,6 @@ def test_a_bad_row_is_refused_by_row_and_column_and_nothing_is_written(log: Log,
         topic.append([GOOD, GOOD, bad, GOOD])
     with pytest.raises(Invalid, match=message):
         topic.append(bad)
-    with pytest.raises(Invalid, match=message):
-        topic.check_row(bad)
     with topic.producer() as producer:
         with pytest.raises(Invalid, match=message):
             producer.send(bad)
@@ -344,8 +342,6 @@ def test_a_record_over_the_limit_is_refused_and_the_topic_goes_on(log: Log) -> N
     for large in ({"user": "x" * (limit + 1)}, {"raw": bytes(limit + 1)}, {"tags": ["y" * 1000] * (limit // 1000 + 1)}):
         with pytest.raises(RecordTooLarge, match=f"over the limit of {limit}"):
             topic.append([{"user": "a"}, large])
-        with pytest.raises(RecordTooLarge, match=f"over the limit of {limit}"):
-            topic.check_row(large)
     topic.append({"user": "x" * (limit - 1000)})
     assert topic.read().num_rows == 1
 

@@ -152,16 +152,6 @@ def test_sweep_removes_orphans_older_than_the_oldest_kept_epoch(tmp_path):
     assert set(state["t"].scan()["value"]) == {4.0}
 
 
-def test_savepoint_is_a_copy_of_files(tmp_path):
-    epochs = Epochs(StateDirectory(tmp_path / "s", inline_bytes=0), {"t": WINDOWS})
-    state = epochs.open()
-    state["t"].put(frame(("a", 1, 1, 1.0)))
-    state = epochs.commit(state)
-    epochs.directory.copy([epochs.entry], tmp_path / "saved")
-    saved = StateDirectory(tmp_path / "saved").open(epochs.entry, {"t": WINDOWS}, node="n", shard=0)
-    assert rows(saved["t"].scan()) == [("a", 1, 1, 1.0)]
-
-
 def test_other_file_systems_are_read_through_a_cache(tmp_path, monkeypatch):
     import pyarrow.fs as pafs
 

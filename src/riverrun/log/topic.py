@@ -299,10 +299,6 @@ class Topic(ABC):
         for producer in list(self.producers_open):
             producer.close(LAST_CALL)
 
-    def check_row(self, row: Mapping[str, Any]) -> None:
-        """Refuse a row that `append` would refuse, without appending it."""
-        self.packing.pack(row)
-
     @cached_property
     def packing(self) -> Packing:
         """Single rows as bytes, checked one by one and turned into a batch together."""

@@ -82,10 +82,6 @@ class StateDirectory:
         self.files.delete(gone)
         return gone
 
-    def copy(self, entries: Iterable[Entry], destination: str | Path) -> None:
-        """A savepoint: the files of these entries, copied; the entries are valid there."""
-        self.files.copy(sorted({file for entry in entries for file in files_of(entry)}), destination)
-
 
 class RunState:
     """The tables of one node in one shard, during one step."""

@@ -99,13 +99,6 @@ class Files:
             except FileNotFoundError:
                 pass
 
-    def copy(self, names: Iterable[str], destination: str | Path) -> None:
-        """Copy files elsewhere, for a savepoint."""
-        target, root = _filesystem(str(destination))
-        target.create_dir(root, recursive=True)
-        for name in names:
-            pafs.copy_files(f"{self._root}/{name}", f"{root}/{name}", self._fs, target)
-
 
 def _write_batch(out: Any, batch: pa.RecordBatch) -> None:
     with pa.ipc.new_file(out, batch.schema) as file:

@@ -59,7 +59,6 @@ DEVICES = (
     Device("gate", outage=15 * SECOND),
     Device("attic", clock=365 * DAY, stamps=False),
 )
-IN_QUARANTINE = "attic"
 
 SHARES = {"page_views": 0.6, "searches": 0.14, "orders": 0.06, "readings": 0.1}  # of the rate; clicks follow searches
 CLICKED, CLICKED_TWICE, LATE_VIEWS, SENT_TWICE = 0.6, 0.1, 0.02, 0.05
