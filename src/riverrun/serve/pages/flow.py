@@ -14,7 +14,7 @@ from riverrun.serve.pages.picture import ALERT, SOURCE, VIEW, Box, Picture, pict
 from riverrun.serve.pages.shell import ROOT, Asked, Drawn, address, chosen, empty, figure, figures, summary, table
 
 _KINDS = {"source": "topic", "operator": "", "view": "view", "topic": "topic", "alert": "alert"}
-_WIDEST = 18  # characters of a title in its box
+_WIDEST = 16  # characters of a title in its box
 
 
 def draw(history: History, asked: Asked) -> Drawn:
