@@ -170,7 +170,7 @@ def _per_key(river: River, usual: Stage, effort: Effort) -> Figure:
     usual.verify(mine, ["user"], whole=False)
     few.verify(other, ["user"], whole=False)
     scaled = times[0], [seconds * SMALL for seconds in times[1]]
-    return _figure(f"count, {_shown(usual.keys)} keys", usual, scaled, "transformWithState", PER_KEY)
+    return _figure(f"count, {_shown(usual.keys)} keys, one by one", usual, scaled, "transformWithState", PER_KEY)
 
 
 def _figure(
