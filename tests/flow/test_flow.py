@@ -197,7 +197,7 @@ def test_alerts(flow: Flow, orders: Stream) -> None:
         (lambda f, o, u: f.view("v", o, key="usr"), "key: there is no column 'usr'. Did you mean 'user'?"),
         (
             lambda f, o, u: f.view("v", u, key="city"),
-            "view 'v': key must contain the table's key, and lacks 'user'. Write key=['user'], or leave it out",
+            "view 'v': key must contain the table's key, and lacks 'user'. Write key=['user']",
         ),
         (lambda f, o, u: f.view("v", o, history=0), "history must be longer than 0"),
         (lambda f, o, u: f.view("v", o, to="redis"), "view 'v': to is an address, not 'redis'. Write "),

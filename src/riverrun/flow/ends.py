@@ -94,7 +94,7 @@ def _check_key(what: str, node: Node, key: Sequence[str]) -> None:
     if node.is_table and lacking:
         raise Invalid(
             f"{what}: key must contain the table's key, and lacks {', '.join(map(repr, lacking))}",
-            hint=f"Write key={[part for part in node.key if not part.startswith('_')]!r}, or leave it out",
+            hint=f"Write key={[part for part in node.key if not part.startswith('_')]!r}",
         )
 
 
