@@ -86,8 +86,7 @@ class Catalogue:
                 db.execute(f"delete from {table} where topic = ?", (name,))
             db.execute("delete from topics where name = ?", (name,))
         failpoint("drop.forgotten")
-        with suppress(FileNotFoundError):
-            os.rmdir(dropped)
+        shutil.rmtree(dropped, ignore_errors=True)  # empty, unless somebody was just opening it
 
     def _dropped(self, name: str) -> str:
         # The empty directory stays until the catalogue has forgotten the topic, as the sign that it was dropped, not lost.
