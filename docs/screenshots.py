@@ -37,8 +37,9 @@ PAGES = {
 }
 DARK = ("flow", "time")
 NARROW = ("flow", "time")
+AT_FIRST = "flow"  # the list below the graph is long
 BEFORE, AFTER = 30, 40  # seconds before the processing is killed, and before the pictures are taken
-WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 380, "height": 800}
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 380, "height": 800}
 
 
 def main() -> None:
@@ -95,12 +96,12 @@ def wait_for_numbers(river: str, seconds: float = 180) -> None:
 
 
 def shoot(browser: Browser, address: str, name: str, **options: Any) -> None:
-    """One picture of the whole page, in a fresh profile, after a few updates."""
+    """One picture in a fresh profile, after a few updates: of the whole page, or of what one sees at first."""
     context = browser.new_context(reduced_motion="reduce", **options)
     page = context.new_page()
     page.goto(address)
     page.wait_for_timeout(2500)
-    page.screenshot(path=IMAGES / name, full_page=True)
+    page.screenshot(path=IMAGES / name, full_page=not name.startswith(AT_FIRST))
     context.close()
 
 

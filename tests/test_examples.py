@@ -193,13 +193,10 @@ def test_flows_can_be_loaded_and_drawn(name: str) -> None:
         assert f"`{end}`" in text, f"README of {name} does not say what {end} is"
 
 
-# Each starts Spark several times; one of them is enough for every day.
-SELDOM = [pytest.param(name, marks=[] if name == "invoices" else [pytest.mark.slow]) for name in STORIES]
-
-
 @pytest.mark.spark
+@pytest.mark.slow  # each starts Spark several times; those of the quickstart are for every day
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", SELDOM)
+@pytest.mark.parametrize("name", STORIES)
 def test_commands_of_the_readme_run(name: str, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(EXAMPLES)
     text = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")

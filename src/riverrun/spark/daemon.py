@@ -5,6 +5,7 @@ Nothing is computed here, so no lock is held and no thread pool is there when a 
 
 from __future__ import annotations
 
+import gc
 import os
 from importlib import import_module
 
@@ -26,6 +27,10 @@ def main() -> None:
         os.environ.setdefault(library, "1")
     for name in _NEEDED:
         import_module(name)
+    # Workers collect garbage after every task. What was loaded is none, and looking through it took them longer than
+    # a small epoch's work.
+    gc.collect()
+    gc.freeze()
     manager()
 
 

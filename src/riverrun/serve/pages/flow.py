@@ -14,6 +14,7 @@ from riverrun.serve.pages.picture import ALERT, SOURCE, VIEW, Box, Picture, pict
 from riverrun.serve.pages.shell import ROOT, Asked, Drawn, address, chosen, empty, figure, figures, summary, table
 
 _KINDS = {"source": "topic", "operator": "", "view": "view", "topic": "topic", "alert": "alert"}
+_LEGIBLE = 1760  # a wider graph is scrolled; one up to this width is made to fit
 _WIDEST = 16  # characters of a title in its box
 
 
@@ -83,7 +84,7 @@ def _graph(drawn: Picture, asked: Asked) -> Html:
         viewBox=f"0 0 {placed.width:g} {placed.height:g}",
         width=f"{placed.width:g}",
         height=f"{placed.height:g}",
-        class_="flow",
+        class_="flow fitted" if placed.width <= _LEGIBLE else "flow",
         role="group",
     )
     return tag("div", picture, class_="scroll picture", tabindex="0", role="region", aria_label="The flow as a graph")
