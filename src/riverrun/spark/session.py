@@ -26,7 +26,13 @@ from riverrun.settings import Settings
 from riverrun.spark import archive, jvm
 
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_ON_ONE_MACHINE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # What is shuffled stays in the page cache.
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.checksum.enabled": "false",
+}
 _starting = threading.Lock()
 _ours: SparkSession | None = None
 
@@ -159,7 +165,7 @@ def _beside(spark: SparkSession) -> SparkSession:
 
 def _defaults(master: str, settings: Settings) -> dict[str, str]:
     return {
-        **(_LOOPBACK if _is_local(master) else {}),
+        **(_ON_ONE_MACHINE if _is_local(master) else {}),
         **_sql_defaults(),
         "spark.app.name": "riverrun",
         "spark.master": master,
@@ -177,6 +183,9 @@ def _sql_defaults() -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(cores()),
+        # Epochs repeat themselves exactly; nobody needs to find out by hashing every shuffled byte.
+        "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+        "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
