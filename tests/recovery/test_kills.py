@@ -32,6 +32,7 @@ PLANNING = ["plan.begin", "plan.done"]
 ELSEWHERE = [*PLANNING, "plan.logged", "host.stepped", "host.committed"]
 
 
+@pytest.mark.recovery
 def test_killed_when_the_topic_has_the_epoch_and_the_views_do_not(a_shop):
     a_shop.feed()
     killed = a_shop.start(failpoints="commit.topics=kill")

@@ -17,6 +17,7 @@ from riverrun.cli.shop.topics import KINDS, TOPICS
 from riverrun.durations import from_micros
 from riverrun.testing import Append, Crash, Process, Result, Tick, run_flow
 
+pytestmark = pytest.mark.xdist_group("shop")  # what was played is there once in a process
 IN_QUARANTINE = "attic"  # the device whose clock is a year ahead
 START = 1_790_000_000 * SECOND
 ROUNDS = 16  # of three seconds
