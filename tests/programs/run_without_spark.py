@@ -23,7 +23,7 @@ from riverrun.runtime.blob import PACKED
 from riverrun.runtime.checkpoint import Checkpoint, check_same
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compiler import compile_flow
-from riverrun.runtime.opening import open_inputs, open_outputs, shut_out
+from riverrun.runtime.opening import check_written, open_inputs, open_outputs, shut_out
 from riverrun.runtime.outputs import declare_views
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.planner import Limit, Plan, Planner
@@ -70,6 +70,7 @@ class Running:
             home, fence = self.rebuild()
         else:
             home, fence = admission.home, shut_out(name, self.store, self.topics.values())
+            check_written(name, self.store.last(name), home, self.topics.values())
             declare_views(self.store, self.flow, self.job, fence)
             clean(self.checkpoints, name, self.store)
         os.makedirs(f"{home}/state", exist_ok=True)

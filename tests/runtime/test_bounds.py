@@ -124,3 +124,13 @@ def test_positions_in_files(tmp_path: Path) -> None:
         bounds.write_positions(bounds.until(home), position)
         assert bounds.read_positions(bounds.until(home)) == position
     assert bounds.read_positions(bounds.together(home)) is None
+
+
+def test_an_empty_first_epoch_lets_no_time_pass(directory: Path) -> None:
+    planning = Planning(directory)
+    planner = Planner(planning.job, planning.topics, planning.memory, Limit(3), planning.clock)
+    empty = planner.empty(planner.first())
+    assert (empty.epoch, empty.positions, empty.begin) == (1, planner.first().positions, planner.first().positions)
+    assert empty.watermarks == planner.first().watermarks
+    planning.append("t", 3)
+    assert [(plan.epoch, plan.begin) for plan in planning.plans(empty)] == [(2, None)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +11,6 @@ from riverrun.flow import Flow
 from riverrun.flow.aggregates import count
 from riverrun.flow.aggregates import sum as total
 from riverrun.flow.windows import tumbling
-from riverrun.river import River
 
 pytestmark = pytest.mark.spark
 
@@ -107,17 +105,6 @@ def test_a_second_run_shuts_out_the_first(river):
     with pytest.raises(Fenced):
         first.process(timeout="60 seconds")
     assert first.status()["state"] == "failed"
-
-
-def test_a_river_made_anew_in_the_place_of_another_is_another_one(tmp_path, spark_session):
-    """Workers of the session outlive the river that they have opened."""
-    for count_ in (30, 40):
-        with River(tmp_path / "river") as river:
-            river.topic("orders", ORDERS, key="user", time="at", fsync="os").append(orders(0, count_))
-            with river.run(shop()) as run:
-                run.process(timeout="60 seconds")
-            assert sum(row["n"] for row in river.view("totals").rows()) == count_
-        shutil.rmtree(tmp_path / "river")
 
 
 def test_a_flow_runs_before_there_is_anything_to_read(river):

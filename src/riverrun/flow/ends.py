@@ -13,7 +13,7 @@ from riverrun.flow import names
 from riverrun.flow.expressions import ordering
 from riverrun.flow.graph import Graph
 from riverrun.flow.names import Names
-from riverrun.flow.nodes import ROW_ID, TIME, Alert, End, Newest, Node, Top, Topic, View
+from riverrun.flow.nodes import ROW_ID, TIME, Alert, End, Newest, Node, Top, Topic, View, unseen
 from riverrun.flow.place import caller
 from riverrun.flow.schema import Schema
 from riverrun.flow.spans import positive, span
@@ -60,8 +60,7 @@ def topic(name: str, node: Node, key: Names | None) -> Topic:
         hint = f"Write key={visible!r}" if visible else 'Write key="…"'
         raise Invalid(f"topic {name!r} is of {what} and needs a key", hint=hint)
     _check_key(f"topic {name!r}", node, chosen)
-    unseen = [part for part in node.key if part.startswith("_") and part not in node.schema]
-    if node.is_table and unseen and not _is_ranked(node, chosen):
+    if node.is_table and unseen(node.key, node) and not _is_ranked(node, chosen):
         raise Invalid(
             f"topic {name!r}: several rows of this table may have the same key {list(chosen)}",
             hint='Of a union write each table to a topic of its own; of top(…, rank="r") let the key be `per` and the rank',

@@ -31,6 +31,7 @@ from riverrun.flow.nodes import (
     Top,
     Transform,
     Window,
+    unseen,
 )
 from riverrun.flow.nodes import View as ViewEnd
 from riverrun.flow.windows import Side
@@ -48,13 +49,13 @@ from riverrun.runtime.job import (
     base_name,
     late_schema,
     raw,
-    unseen,
 )
 from riverrun.runtime.operators import filter_column, kernel_of, order_column, reads_versions, value_column
 from riverrun.runtime.wiring import DELETED, Analyst, Wanted, Wiring
 
 # Streams hand on when a row came in: other rows are compared with it in the order of the log.
 _STREAMS = (Clock, Dedupe, JoinStreams, Lookup, AsOf, Changes)
+# These hand rows on under the ids they came with.
 _PASSING = (Clock, Dedupe, Lookup, AsOf, Top)
 
 

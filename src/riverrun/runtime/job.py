@@ -12,7 +12,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from riverrun.flow.nodes import BRANCH, ROW_ID, Node
+from riverrun.flow.nodes import BRANCH, ROW_ID
 from riverrun.kernels.kernel import WATERMARK, Kernel
 from riverrun.runtime.branch import HIDDEN_IN_SQL, OFFSET, PARTITION, RECEIVED, TIME, WEIGHT, Item
 
@@ -150,11 +150,6 @@ class Job:
     def has_sql(self, origins: Sequence[str]) -> bool:
         """Whether a projection by Spark is needed behind these origins."""
         return any(not branch.trivial for origin in origins for branch in self.from_origin.get(origin, ()))
-
-
-def unseen(key: Iterable[str], node: Node) -> tuple[str, ...]:
-    """The parts of a key that are none of the node's columns."""
-    return tuple(name for name in key if name.startswith("_") and name not in node.schema)
 
 
 def base_name(hidden: str) -> str:

@@ -11,7 +11,9 @@ from riverrun.flow.graph import InputTopic
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Start, Topic
 from riverrun.river import River
+from riverrun.runtime import bounds
 from riverrun.runtime.admission import check_declared, refuse_unusable
+from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.job import Job
 from riverrun.runtime.manifest import Manifest
 from riverrun.runtime.outputs import output_specs
@@ -55,9 +57,11 @@ def shut_out(flow: str, store: Store, topics: Iterable[Topic]) -> int:
     return fence
 
 
-def check_written(flow: str, last: Last, planned: int, topics: Iterable[Topic]) -> None:
+def check_written(flow: str, last: Last, home: str, topics: Iterable[Topic]) -> None:
     """Refuse to write epochs that a topic has already, of views and a checkpoint that are gone: it would not take them."""
-    newest = planned + (Manifest.decode(last.manifest).base if last.manifest else 0)
+    newest = Checkpoint(home, flow).planned + (Manifest.decode(last.manifest).base if last.manifest else 0)
+    if bounds.read_positions(bounds.together(home)) is not None:
+        newest += 1  # topics have had it from before a rebuild; it is planned again
     for topic in topics:
         written = topic.last_sequence(flow) or 0
         if written > newest:

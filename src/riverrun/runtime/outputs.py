@@ -10,13 +10,13 @@ from riverrun import ddl
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.flow.graph import topics_below
-from riverrun.flow.nodes import ROW_ID, End
+from riverrun.flow.nodes import ROW_ID, End, unseen
 from riverrun.flow.nodes import Topic as TopicEnd
 from riverrun.flow.nodes import View as ViewEnd
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, TIME, WEIGHT
-from riverrun.runtime.job import Job, unseen
+from riverrun.runtime.job import Job
 from riverrun.views import Store, ViewSpec
 
 

@@ -152,9 +152,7 @@ class Planner:
 
     def empty(self, first: Plan) -> Plan:
         """A first epoch in which nothing happens, for who has to begin with one before there is anything to read."""
-        return replace(
-            self._advanced(first, self._recall(first), first.positions, first.received, {}), begin=first.positions
-        )
+        return replace(first, epoch=1, begin=first.positions)
 
     def deadline(self, plan: Plan) -> int | None:
         """When an epoch is due without new rows, in wall-clock microseconds."""

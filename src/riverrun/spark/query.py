@@ -260,7 +260,7 @@ class Run:
         if home_of(self._river.checkpoints, self.name, now) != home:
             raise Conflict(f"flow {self.name} was rebuilt while it was being started", hint="Run it again")
         refuse_drained(self.name, now, self._inputs)
-        check_written(self.name, now, Checkpoint(home, self.name).planned, self._topics.values())
+        check_written(self.name, now, home, self._topics.values())
         declare_views(self._store, self.flow, self._job, self._fence, self._suffix)
         clean(self._river.checkpoints, self.name, self._store)
         return deployed(self._river, self._job, self.name, home, self._begin, self._limit)

@@ -206,9 +206,8 @@ def _balanced(ranges: list[Range], slices: int) -> list[list[Range]]:
 
 
 def _topics(deployment: Deployment, names: set[str] | None = None) -> dict[str, Topic]:
-    """Topics opened once per process: workers are used again by later epochs, and by rivers made anew in one's place."""
-    made = os.stat(f"{deployment.river}/river.json")
-    key = (os.getpid(), deployment.river, made.st_ino, made.st_mtime_ns)
+    """Topics opened once per process: workers are used again by later epochs."""
+    key = (os.getpid(), deployment.river)
     if key not in _rivers:
         _rivers.clear()
         _rivers[key] = River(deployment.river)
@@ -216,7 +215,7 @@ def _topics(deployment: Deployment, names: set[str] | None = None) -> dict[str, 
     return {name: _rivers[key].topic(name) for name in sorted(wanted if names is None else names)}
 
 
-_rivers: dict[tuple[int, str, int, int], River] = {}
+_rivers: dict[tuple[int, str], River] = {}
 
 
 def _wait(topics: Mapping[str, Topic], plan: Plan, timeout: float) -> None:

@@ -3,7 +3,7 @@
 from riverrun.flow.nodes.ends import Alert, End, Topic, View
 from riverrun.flow.nodes.joins import AsOf, Join, JoinStreams, JoinTables, Lookup, Output, Pair
 from riverrun.flow.nodes.keyed import Changes, Dedupe, Group, Latest, Newest, Top
-from riverrun.flow.nodes.node import BRANCH, ROW_ID, TIME, Node, Row
+from riverrun.flow.nodes.node import BRANCH, ROW_ID, TIME, Node, Row, unseen
 from riverrun.flow.nodes.rows import Drop, Select, Transform, Union, Where, WithColumns
 from riverrun.flow.nodes.sources import RECEIVED, Clock, Source, StreamSource, TableSource
 from riverrun.flow.nodes.windowed import END, START, Versus, Window
@@ -46,4 +46,5 @@ __all__ = [
     "Where",
     "Window",
     "WithColumns",
+    "unseen",
 ]

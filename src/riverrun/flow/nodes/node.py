@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -152,3 +153,8 @@ def canonical(value: Any) -> str:
 def all_hidden() -> Columns:
     """What the rows of a topic carry."""
     return frozenset(HIDDEN)
+
+
+def unseen(key: Iterable[str], node: Node) -> tuple[str, ...]:
+    """The parts of a key that are none of the node's columns."""
+    return tuple(name for name in key if name.startswith("_") and name not in node.schema)
