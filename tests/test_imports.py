@@ -18,6 +18,7 @@ FORBIDDEN = {
     "failpoints": {"*"},
     "durations": {"*", "-errors"},
     "figures": {"*", "-durations"},
+    "columns": {"*", "-errors"},
     "settings": {"*", "-errors", "-durations"},
     "position": {"*", "-errors"},
     "ddl": {"*", "-errors"},

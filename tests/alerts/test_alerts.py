@@ -13,7 +13,7 @@ from riverrun import River
 from riverrun.alerts import alerts as service
 from riverrun.alerts.address import Address
 from riverrun.alerts.alerts import Alerts
-from riverrun.alerts.message import Message
+from riverrun.alerts.message import AlertMessage
 
 
 def until(done: Callable[[], bool], timeout: float = 10) -> None:
@@ -230,7 +230,7 @@ def test_something_unexpected_does_not_end_it(
     monkeypatch.setattr(service, "_PAUSE", 0.05)
     calls: list[Address] = []
 
-    def deliver(address: Address, _: Message) -> None:
+    def deliver(address: Address, _: AlertMessage) -> None:
         calls.append(address)
         if len(calls) < 3:
             raise KeyError("s3cret-path")

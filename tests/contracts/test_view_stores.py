@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from oracles.views import ViewOracle
 from postgres_server import shared_server
+from riverrun.durations import wall_clock
 from riverrun.errors import Closed, Conflict, Fenced, Invalid, NotFound, OutOfRange, TimedOut
 from riverrun.views import Condition, Epoch, Selection, Store, View, ViewSpec
 from riverrun.views.columns import rows_of
-from riverrun.views.epoch import now
 from riverrun.views.postgres import PostgresStore
 from riverrun.views.sqlite import SqliteStore
 
@@ -869,7 +869,7 @@ class StoreContract:
 
     def test_changes_expire_and_an_expired_cursor_is_an_error(self, short):
         flow = Flow(short, revenue(), revenue(name="kept", history="1 hour"))
-        start = now()
+        start = wall_clock()
         table = rows(("a", 1, 1))["revenue"]
         flow.commit({"revenue": table, "kept": table}, committed=start)
         view, kept = View(short, "revenue"), View(short, "kept")
@@ -891,7 +891,7 @@ class StoreContract:
 
     def test_as_of_a_position_or_a_commit_time(self, store):
         flow = Flow(store, revenue(history="1 hour"))
-        start = now()
+        start = wall_clock()
         flow.commit(rows(("a", 1, 1), ("b", 1, 1)), committed=start)
         flow.commit(rows(("a", 1, -1), ("a", 2, 1), ("b", 1, -1)), committed=start + 1_000_000)
         flow.commit(rows(("c", 3, 1), ("a", 5, 1)), committed=start + 2_000_000)
@@ -957,7 +957,7 @@ class StoreContract:
 
     def test_as_of_needs_history_and_history_ends(self, short):
         flow = Flow(short, revenue(history="1 minute"), revenue(name="plain"))
-        start = now()
+        start = wall_clock()
         flow.commit(rows(("a", 1, 1)), committed=start)
         flow.commit(rows(("a", 1, -1), ("a", 2, 1)), committed=start + 1)
         with pytest.raises(Invalid, match="keeps no history"):

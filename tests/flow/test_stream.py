@@ -10,8 +10,8 @@ import pytest
 from riverrun.errors import Invalid
 from riverrun.flow import Flow, Stream, Table
 from riverrun.flow import aggregates as rr
-from riverrun.flow.nodes import AsOf, Clock, Dedupe, JoinStreams, Latest, Lookup, Window
-from riverrun.flow.windows import Correct, Drop, correct, drop, hopping, session, side, sliding, tumbling
+from riverrun.flow.nodes import AsOf, ClockNode, Dedupe, JoinStreams, Latest, Lookup, Window
+from riverrun.flow.windows import Correct, DropLate, correct, drop, hopping, session, side, sliding, tumbling
 
 HOUR = 3_600_000_000
 
@@ -26,7 +26,7 @@ def payments(flow: Flow) -> Stream:
 def test_clock(flow: Flow) -> None:
     devices = flow.stream("devices", "device string, occurred timestamp, sent timestamp, v double", time="occurred")
     made = devices.where("v > 0").clock("occurred", "sent", by="device")
-    assert isinstance(made.node, Clock)
+    assert isinstance(made.node, ClockNode)
     assert (made.node.occurred, made.node.sent, made.node.by) == ("occurred", "sent", ("device",))
     assert made.node.time == "_time"
     assert made.schema == devices.schema
@@ -46,7 +46,7 @@ def test_windows(orders: Stream, window: Any) -> None:
     assert str(made.schema) == "user string, window_start timestamp, window_end timestamp, n bigint, total double"
     assert made.key == ("user", "window_start", "window_end")
     assert (made.node.time, made.node.delay, made.node.retracts) == ("window_end", 0, False)
-    assert (made.node.late, made.node.emit) == (Drop(), "final")
+    assert (made.node.late, made.node.emit) == (DropLate(), "final")
 
 
 def test_windows_that_change_what_they_issued(orders: Stream) -> None:

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from oracles.joins import HIDDEN, Epoch, Played, Record, framed, moment, play
 from riverrun.errors import Invalid
-from riverrun.kernels.as_of import AsOf
+from riverrun.kernels.as_of import AsOfKernel
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
-from riverrun.kernels.sides import Output, Sides
+from riverrun.kernels.sides import JoinOutput, Sides
 
 LEFT: dict[str, pl.DataType] = {"user": pl.String(), "n": pl.Float64()}
 RIGHT: dict[str, pl.DataType] = {"id": pl.String(), "price": pl.Float64()}
@@ -29,10 +29,10 @@ SIDES = Sides(
     LEFT,
     RIGHT,
     (
-        Output("user", "key", "user"),
-        Output("n", "left", "n"),
-        Output("price", "right", "price"),
-        Output("_version", "right", "_version"),
+        JoinOutput("user", "key", "user"),
+        JoinOutput("n", "left", "n"),
+        JoinOutput("price", "right", "price"),
+        JoinOutput("_version", "right", "_version"),
     ),
 )
 LOG = {name: kind for name, kind in HIDDEN.items() if name != "_weight"}
@@ -98,8 +98,8 @@ def answered(rows: list[Record], versions: list[Record], how: str) -> list[str]:
     return sorted(found)
 
 
-def kernel(how: str, wait: bool, horizon: int, changelog: bool = True) -> AsOf:
-    return AsOf(SIDES, how, horizon, wait, changelog, retracts=True)
+def kernel(how: str, wait: bool, horizon: int, changelog: bool = True) -> AsOfKernel:
+    return AsOfKernel(SIDES, how, horizon, wait, changelog, retracts=True)
 
 
 @st.composite
@@ -121,7 +121,7 @@ def in_time(draw: st.DrawFn, lateness: int) -> list[list[Epoch]]:
 @settings(max_examples=50, deadline=None)
 @given(in_time(10), HOW)
 def test_corrected_answers_equal_the_batch_join(made: list[list[Epoch]], how: str) -> None:
-    first, second = (play(AsOf(SIDES, how, 10, False, True), epochs, TOPIC) for epochs in made)
+    first, second = (play(AsOfKernel(SIDES, how, 10, False, True), epochs, TOPIC) for epochs in made)
     rows, versions = ([row for epoch in made[0] for row in epoch[side]] for side in (0, 1))
     assert sorted(first.view) == answered(rows, versions, how) == sorted(second.view)
     assert first.late == second.late == 0
@@ -130,7 +130,7 @@ def test_corrected_answers_equal_the_batch_join(made: list[list[Epoch]], how: st
 @settings(max_examples=50, deadline=None)
 @given(in_time(0), HOW)
 def test_answers_waited_for_equal_the_batch_join(made: list[list[Epoch]], how: str) -> None:
-    first, second = (play(AsOf(SIDES, how, 0, True, True), epochs, TOPIC) for epochs in made)
+    first, second = (play(AsOfKernel(SIDES, how, 0, True, True), epochs, TOPIC) for epochs in made)
     rows, versions = ([row for epoch in made[0] for row in epoch[side]] for side in (0, 1))
     assert sorted(first.view) == answered(rows, versions, how) == sorted(second.view)
     assert all((changes["_weight"] > 0).all() for changes in first.changes), "nothing is corrected"
@@ -225,7 +225,7 @@ def by_time(lines: list[str]) -> list[str]:
 )
 def test_a_derived_table(drawn: tuple[tuple[int, bool], tuple[list[Epoch], list[Record]]], how: str) -> None:
     (horizon, wait), (epochs, versions) = drawn
-    played = play(AsOf(SIDES, how, horizon, wait, False), epochs, DERIVED)
+    played = play(AsOfKernel(SIDES, how, horizon, wait, False), epochs, DERIVED)
     assert sorted(played.view) == by_time(answered(accepted(epochs, 0, wait, horizon)[0], versions, how))
 
 
@@ -277,7 +277,7 @@ def test_a_late_deletion_in_a_derived_table_counts_from_where_answers_can_change
 
     rows = [record((0, "a", 0.5, time), time)[1] for time in (20, 35, 45)]
     epochs: list[Epoch] = [(rows, [change(1, 1.0, 5), change(1, 2.0, 12)], 40), ([], [change(-1, 1.0, 5)], 41)]
-    played = play(AsOf(SIDES, "inner", 10, False, False), epochs, DERIVED)
+    played = play(AsOfKernel(SIDES, "inner", 10, False, False), epochs, DERIVED)
     assert [changes.select("_time", "price", "_weight").sort("_time").rows() for changes in played.changes] == [
         [(20, 2.0, 1), (35, 2.0, 1), (45, 2.0, 1)],
         [(35, 2.0, -1), (45, 2.0, -1)],
@@ -289,7 +289,7 @@ def test_what_cannot_be_joined_is_refused() -> None:
         kernel("right", False, 0)
     gone = [{**log_of((0, "a", 0.5, 4))[0][0], "_weight": -1}]
     with pytest.raises(Invalid, match="retraction"):
-        play(AsOf(SIDES, "left", 0, False, True), [(gone, [], 0)], TOPIC)
+        play(AsOfKernel(SIDES, "left", 0, False, True), [(gone, [], 0)], TOPIC)
 
 
 @pytest.mark.parametrize("wait", [False, True])
@@ -323,7 +323,7 @@ def test_many_rows_against_duckdb(wait: bool) -> None:
         part, rest = made[first : first + 700], made[first + 700 :]
         end = min((row["_time"] for _, row in rest), default=MAX_TIME) + (0 if wait else 40)
         epochs.append(([r for s, r in part if not s], [r for s, r in part if s], min(end, MAX_TIME)))
-    played = play(AsOf(SIDES, "left", 0 if wait else 40, wait, True), epochs, TOPIC)
+    played = play(AsOfKernel(SIDES, "left", 0 if wait else 40, wait, True), epochs, TOPIC)
     assert played.late == 0
     tables = [framed([r for s, r in made if s == side], TOPIC[side]) for side in (0, 1)]
     with duckdb.connect() as database:

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.tables import Ops, Play, Row, Table, shown
-from riverrun.kernels.change_rows import Changes
+from riverrun.kernels.change_rows import ChangesKernel
 
 SCHEMA: dict[str, pl.DataType] = {"key": pl.String(), "part": pl.Float64(), "n": pl.Int64(), "real": pl.Float64()}
 KEY = ("key", "part")
-KERNEL = Changes(KEY, SCHEMA)
+KERNEL = ChangesKernel(KEY, SCHEMA)
 OUTPUT = ["_op", "_before", "_after", "_time", "_weight", "_partition", "_offset"]
 
 REALS = st.sampled_from([None, 0.0, -0.0, 1.5, math.nan])
@@ -82,7 +82,7 @@ def test_changes_of_a_key_are_in_the_order_of_their_epochs() -> None:
 
 def test_hidden_parts_of_the_key_are_not_shown() -> None:
     schema: dict[str, pl.DataType] = {"_id": pl.Int64(), "n": pl.Int64()}
-    table, play = Table(schema, ["_id"]), Play(Changes(("_id",), schema, ("n",)))
+    table, play = Table(schema, ["_id"]), Play(ChangesKernel(("_id",), schema, ("n",)))
     changes = play.step(one=table.apply([((1,), (7, 0)), ((2,), (7, 0))]))
     assert changes["_after"].to_list() == [{"n": 7}, {"n": 7}]
     assert changes["_before"].to_list() == [None, None]
@@ -91,7 +91,7 @@ def test_hidden_parts_of_the_key_are_not_shown() -> None:
 
 def test_a_table_of_one_row() -> None:
     schema: dict[str, pl.DataType] = {"n": pl.Int64()}
-    table, play = Table(schema, []), Play(Changes((), schema))
+    table, play = Table(schema, []), Play(ChangesKernel((), schema))
     told_ = [
         play.step(one=table.apply([((), row)])).select("_op", "_before", "_after") for row in ((1, 0), (2, 0), None)
     ]

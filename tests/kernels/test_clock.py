@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracles.ledger import balanced
 from riverrun.durations import to_micros
 from riverrun.kernels.clock import ClockCorrection
-from riverrun.kernels.kernel import Clock
+from riverrun.kernels.kernel import EpochClock
 from riverrun.state.memory import MemoryState
 
 STAMP = pl.Datetime("us", "UTC")
@@ -63,7 +63,7 @@ def test_event_time_is_the_true_time_plus_the_time_on_the_wire(
         lags[device] = (wire - error) * 1_000_000
     state = MemoryState(KERNEL.tables)
     steps = [
-        KERNEL.step(state, {"in": frame(part, first)}, Clock(0, 0, 0))
+        KERNEL.step(state, {"in": frame(part, first)}, EpochClock(0, 0, 0))
         for first, part in ((0, rows[:cut]), (len(rows[:cut]), rows[cut:]))
     ]
     assert [time for step in steps for time in step.changes["_time"]] == truth
@@ -75,7 +75,7 @@ def test_event_time_is_the_true_time_plus_the_time_on_the_wire(
 def test_a_row_without_stamps_falls_back_to_what_is_known() -> None:
     state = MemoryState(KERNEL.tables)
     rows = frame([("a", NOON, None, NOON + seconds(9)), ("a", None, NOON, NOON + seconds(9))])
-    step = KERNEL.step(state, {"in": rows}, Clock(0, 0, 0))
+    step = KERNEL.step(state, {"in": rows}, EpochClock(0, 0, 0))
     assert step.changes["_time"].to_list() == [to_micros(NOON), to_micros(NOON + seconds(9))]
     assert step.changes["occurred"].to_list() == [NOON, None]
 
@@ -83,5 +83,5 @@ def test_a_row_without_stamps_falls_back_to_what_is_known() -> None:
 def test_the_worst_clock_is_listed_first() -> None:
     state = MemoryState(KERNEL.tables)
     rows = [("a", NOON, NOON, NOON + seconds(2)), ("b", NOON, NOON + seconds(50), NOON + seconds(3))]
-    KERNEL.step(state, {"in": frame(rows)}, Clock(0, 0, 0))
+    KERNEL.step(state, {"in": frame(rows)}, EpochClock(0, 0, 0))
     assert KERNEL.offsets(state).select("device", "_lag").rows() == [("b", -47_000_000), ("a", 2_000_000)]

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.epochs import Epoch, Row, frame, play, scripted, split
-from riverrun.kernels.dedupe import Dedupe
-from riverrun.kernels.kernel import MIN_TIME, Clock
+from riverrun.kernels.dedupe import DedupeKernel
+from riverrun.kernels.kernel import MIN_TIME, EpochClock
 from riverrun.state.memory import MemoryState
 
 SCHEMA: dict[str, pl.DataType] = {"order": pl.String(), "part": pl.Int64(), "n": pl.Int64()}
@@ -22,8 +22,8 @@ COLUMNS = list(SCHEMA)
 row = st.tuples(st.sampled_from(["x", "y", None]), st.sampled_from([1, None]), st.integers(0, 3), st.integers(0, 60))
 
 
-def deduper(within: int) -> Dedupe:
-    return Dedupe(("order", "part"), within, SCHEMA)
+def deduper(within: int) -> DedupeKernel:
+    return DedupeKernel(("order", "part"), within, SCHEMA)
 
 
 def one_after_the_other(epochs: list[Epoch], within: int) -> tuple[Counter[Row], int, int]:
@@ -82,7 +82,7 @@ def test_state_is_released_behind_the_watermark() -> None:
     state = MemoryState(kernel.tables)
     for number in range(20):
         rows = frame([(f"o{number}-{n}", 1, 0, number * 10) for n in range(50)], SCHEMA)
-        kernel.step(state, {"in": rows}, Clock(number, number * 10 - 10, number * 10))
+        kernel.step(state, {"in": rows}, EpochClock(number, number * 10 - 10, number * 10))
     assert len(state["kept"].scan()) == 3 * 50
 
 
@@ -102,5 +102,5 @@ def test_a_large_epoch_of_unlike_rows_is_one_pass() -> None:
         },
         schema=rows.schema,
     )
-    played = deduper(1000).step(MemoryState(deduper(1000).tables), {"in": rows}, Clock(0, MIN_TIME, 0))
+    played = deduper(1000).step(MemoryState(deduper(1000).tables), {"in": rows}, EpochClock(0, MIN_TIME, 0))
     assert len(played.changes) == rows["order"].n_unique()

@@ -16,23 +16,23 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from riverrun.kernels.aggregates import Agg, Aggregates
-from riverrun.kernels.as_of import AsOf
-from riverrun.kernels.change_rows import Changes
-from riverrun.kernels.dedupe import Dedupe
-from riverrun.kernels.group import Group
-from riverrun.kernels.hopping import Hopping
-from riverrun.kernels.join_streams import JoinStreams
-from riverrun.kernels.join_tables import JoinTables
-from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Clock, Kernel
-from riverrun.kernels.latest import Latest
-from riverrun.kernels.lookup import Lookup
-from riverrun.kernels.session import Session
-from riverrun.kernels.sides import Output, Sides
-from riverrun.kernels.sliding import Sliding
-from riverrun.kernels.table import Table
-from riverrun.kernels.top import OrderBy, Top
-from riverrun.kernels.tumbling import Tumbling
-from riverrun.kernels.versus import Versus
+from riverrun.kernels.as_of import AsOfKernel
+from riverrun.kernels.change_rows import ChangesKernel
+from riverrun.kernels.dedupe import DedupeKernel
+from riverrun.kernels.group import GroupKernel
+from riverrun.kernels.hopping import HoppingKernel
+from riverrun.kernels.join_streams import JoinStreamsKernel
+from riverrun.kernels.join_tables import JoinTablesKernel
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock, Kernel
+from riverrun.kernels.latest import LatestKernel
+from riverrun.kernels.lookup import LookupKernel
+from riverrun.kernels.session import SessionKernel
+from riverrun.kernels.sides import JoinOutput, Sides
+from riverrun.kernels.sliding import SlidingKernel
+from riverrun.kernels.table import TableKernel
+from riverrun.kernels.top import OrderBy, TopKernel
+from riverrun.kernels.tumbling import TumblingKernel
+from riverrun.kernels.versus import VersusKernel
 from riverrun.state.memory import MemoryState
 
 KEYS = (math.nan, 0.0, -0.0, 1.5, None)
@@ -44,7 +44,7 @@ SECOND = 1_000_000
 HIDDEN = {"_time": pl.Int64(), "_weight": pl.Int8(), "_partition": pl.Int32(), "_offset": pl.Int64()}
 
 Schema = dict[str, pl.DataType]
-Stage = Callable[[pl.DataFrame, Clock], pl.DataFrame]
+Stage = Callable[[pl.DataFrame, EpochClock], pl.DataFrame]
 """What comes out of an operator, or of some, when rows come in."""
 
 rows_of = st.lists(
@@ -94,7 +94,7 @@ def self_joined(kernel: Kernel, left: Kernel | None = None, right: Kernel | None
     ways = [one(way) if way else None for way in (left, right)]
     join = step(kernel)
 
-    def both(rows: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+    def both(rows: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         sides = [_numbered(way(rows, clock)) if way else rows for way in ways]
         return join(clock, left=sides[0], right=sides[1])
 
@@ -110,19 +110,19 @@ def _numbered(changes: pl.DataFrame) -> pl.DataFrame:
 
 
 def sides(by: tuple[str, ...], left: Schema, right: Schema) -> Sides:
-    outputs = [Output(name, "key", name) for name in by]
+    outputs = [JoinOutput(name, "key", name) for name in by]
     parts: tuple[tuple[Literal["left", "right"], Schema], ...] = (("left", left), ("right", right))
     for side, schema in parts:
-        outputs += [Output(f"{name}_{side}", side, name) for name in schema if name not in by]
+        outputs += [JoinOutput(f"{name}_{side}", side, name) for name in schema if name not in by]
     return Sides(by, by, left, right, tuple(outputs))
 
 
-def windowed(schema: Schema, by: tuple[str, ...]) -> Tumbling:
-    return Tumbling(by, 5, Aggregates((Agg("rows", "count"),), schema), schema, update=True)
+def windowed(schema: Schema, by: tuple[str, ...]) -> TumblingKernel:
+    return TumblingKernel(by, 5, Aggregates((Agg("rows", "count"),), schema), schema, update=True)
 
 
-def counted(schema: Schema, by: tuple[str, ...]) -> Group:
-    return Group(by, Aggregates((Agg("rows", "count"),), schema), schema)
+def counted(schema: Schema, by: tuple[str, ...]) -> GroupKernel:
+    return GroupKernel(by, Aggregates((Agg("rows", "count"),), schema), schema)
 
 
 def results(schema: Schema, by: tuple[str, ...]) -> Schema:
@@ -133,45 +133,49 @@ def windows(schema: Schema, by: tuple[str, ...]) -> Schema:
     return {**{name: schema[name] for name in by}, "window_start": STAMP, "window_end": STAMP, "rows": pl.Int64()}
 
 
-def first(schema: Schema, by: tuple[str, ...], **more: Any) -> Top:
+def first(schema: Schema, by: tuple[str, ...], **more: Any) -> TopKernel:
     rows = {**schema, "_order0": pl.Int64()}
-    return Top(1, (OrderBy("_order0", False, True),), by, (), rows, tuple(schema), rank="place", spare=0, **more)
+    return TopKernel(1, (OrderBy("_order0", False, True),), by, (), rows, tuple(schema), rank="place", spare=0, **more)
 
 
 OPERATORS: dict[str, Callable[[Schema, tuple[str, ...]], Stage]] = {
-    "group": lambda s, by: one(Group(by, totals(s), s)),
-    "group of a table": lambda s, by: behind(Latest((*by, "n"), s), Group(by, totals(s, retracts=True), s)),
-    "tumbling": lambda s, by: one(Tumbling(by, 10, totals(s), s)),
-    "tumbling, corrected": lambda s, by: one(Tumbling(by, 10, totals(s), s, horizon=9)),
-    "tumbling, updated": lambda s, by: one(Tumbling(by, 10, totals(s), s, update=True)),
-    "hopping": lambda s, by: one(Hopping(by, 10, 5, totals(s), s)),
-    "hopping, updated": lambda s, by: one(Hopping(by, 10, 5, totals(s), s, update=True)),
-    "sliding": lambda s, by: one(Sliding(by, 10, totals(s), s)),
-    "sliding, corrected": lambda s, by: one(Sliding(by, 10, totals(s), s, horizon=9)),
-    "session": lambda s, by: one(Session(by, 5, totals(s), s)),
-    "session, updated": lambda s, by: one(Session(by, 5, totals(s), s, horizon=9, update=True)),
-    "latest": lambda s, by: one(Latest(by, s)),
-    "table": lambda s, by: one(Table(by, s)),
-    "dedupe": lambda s, by: one(Dedupe(by, 5, s)),
-    "versus": lambda s, by: behind(windowed(s, by), Versus(by, 5, windows(s, by))),
-    "changes": lambda s, by: behind(Latest(by, s), Changes(by, s)),
+    "group": lambda s, by: one(GroupKernel(by, totals(s), s)),
+    "group of a table": lambda s, by: behind(LatestKernel((*by, "n"), s), GroupKernel(by, totals(s, retracts=True), s)),
+    "tumbling": lambda s, by: one(TumblingKernel(by, 10, totals(s), s)),
+    "tumbling, corrected": lambda s, by: one(TumblingKernel(by, 10, totals(s), s, horizon=9)),
+    "tumbling, updated": lambda s, by: one(TumblingKernel(by, 10, totals(s), s, update=True)),
+    "hopping": lambda s, by: one(HoppingKernel(by, 10, 5, totals(s), s)),
+    "hopping, updated": lambda s, by: one(HoppingKernel(by, 10, 5, totals(s), s, update=True)),
+    "sliding": lambda s, by: one(SlidingKernel(by, 10, totals(s), s)),
+    "sliding, corrected": lambda s, by: one(SlidingKernel(by, 10, totals(s), s, horizon=9)),
+    "session": lambda s, by: one(SessionKernel(by, 5, totals(s), s)),
+    "session, updated": lambda s, by: one(SessionKernel(by, 5, totals(s), s, horizon=9, update=True)),
+    "latest": lambda s, by: one(LatestKernel(by, s)),
+    "table": lambda s, by: one(TableKernel(by, s)),
+    "dedupe": lambda s, by: one(DedupeKernel(by, 5, s)),
+    "versus": lambda s, by: behind(windowed(s, by), VersusKernel(by, 5, windows(s, by))),
+    "changes": lambda s, by: behind(LatestKernel(by, s), ChangesKernel(by, s)),
     "top of a stream": lambda s, by: one(first(s, by, stream=True, retracts=False)),
-    "join of streams": lambda s, by: self_joined(JoinStreams(sides(by, s, s), "full", -2, 5)),
-    "lookup": lambda s, by: self_joined(Lookup(sides(by, s, results(s, by)), "left"), right=counted(s, by)),
-    "as_of": lambda s, by: self_joined(AsOf(sides(by, s, s), "left", 9, False, False), right=Latest(by, s)),
-    "as_of, waiting": lambda s, by: self_joined(AsOf(sides(by, s, s), "left", 9, True, False), right=Latest(by, s)),
+    "join of streams": lambda s, by: self_joined(JoinStreamsKernel(sides(by, s, s), "full", -2, 5)),
+    "lookup": lambda s, by: self_joined(LookupKernel(sides(by, s, results(s, by)), "left"), right=counted(s, by)),
+    "as_of": lambda s, by: self_joined(AsOfKernel(sides(by, s, s), "left", 9, False, False), right=LatestKernel(by, s)),
+    "as_of, waiting": lambda s, by: self_joined(
+        AsOfKernel(sides(by, s, s), "left", 9, True, False), right=LatestKernel(by, s)
+    ),
     "join of tables": lambda s, by: self_joined(
-        JoinTables(sides(by, s, results(s, by)), "full", (*by, "n"), by), Latest((*by, "n"), s), counted(s, by)
+        JoinTablesKernel(sides(by, s, results(s, by)), "full", (*by, "n"), by),
+        LatestKernel((*by, "n"), s),
+        counted(s, by),
     ),
     "join of tables by their keys": lambda s, by: self_joined(
-        JoinTables(sides(by, s, results(s, by)), "full", by, by), Latest(by, s), counted(s, by)
+        JoinTablesKernel(sides(by, s, results(s, by)), "full", by, by), LatestKernel(by, s), counted(s, by)
     ),
 }
 
 
 def epochs(
     drawn: list[list[tuple[Any, ...]]], keys: tuple[Any, ...], schema: Schema
-) -> list[tuple[pl.DataFrame, Clock]]:
+) -> list[tuple[pl.DataFrame, EpochClock]]:
     made, offset, watermark = [], 0, MIN_TIME
     for number, batch in enumerate(drawn):
         rows = [(keys[at], part, n, time, 1, 0, offset + i) for i, (at, part, n, time) in enumerate(batch)]
@@ -182,9 +186,9 @@ def epochs(
             pl.col("n").alias("_order0"),
         )
         end = max(watermark, number * 4 - 3)
-        made.append((frame, Clock(number, watermark, end)))
+        made.append((frame, EpochClock(number, watermark, end)))
         watermark = end
-    return [*made, (frame.clear(), Clock(len(made), watermark, MAX_TIME))]
+    return [*made, (frame.clear(), EpochClock(len(made), watermark, MAX_TIME))]
 
 
 def plain(value: Any) -> Any:

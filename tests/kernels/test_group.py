@@ -10,12 +10,12 @@ from oracles.playing import Player, frame, shown
 from oracles.windows import results, same
 from riverrun.errors import Invalid
 from riverrun.kernels.aggregates import Agg, Aggregates
-from riverrun.kernels.group import Group
-from riverrun.kernels.kernel import Clock
+from riverrun.kernels.group import GroupKernel
+from riverrun.kernels.kernel import EpochClock
 
 
 def group(aggs, by=("key",), retracts=False):
-    return Group(by, Aggregates(aggs, SCHEMA, retracts=retracts), SCHEMA)
+    return GroupKernel(by, Aggregates(aggs, SCHEMA, retracts=retracts), SCHEMA)
 
 
 def expected(aggs, rows, by, retracts):
@@ -74,32 +74,32 @@ def row(key, time, weight=1, **values):
 
 def test_a_group_without_rows_disappears():
     player = Player(group((Agg("n", "count"), Agg("total", "sum", "real")), retracts=True))
-    player.step(frame([row("a", 1, real=0.1), row("a", 2, real=0.2)], SCHEMA), Clock(0, 0, 0))
-    player.step(frame([row("a", 1, -1, real=0.1)], SCHEMA), Clock(1, 0, 0))
+    player.step(frame([row("a", 1, real=0.1), row("a", 2, real=0.2)], SCHEMA), EpochClock(0, 0, 0))
+    player.step(frame([row("a", 1, -1, real=0.1)], SCHEMA), EpochClock(1, 0, 0))
     assert player.view.rows == [shown({"key": "a", "n": 1, "total": 0.2})]
-    step = player.step(frame([row("a", 2, -1, real=0.2)], SCHEMA), Clock(2, 0, 0))
+    step = player.step(frame([row("a", 2, -1, real=0.2)], SCHEMA), EpochClock(2, 0, 0))
     assert not player.view.rows
     assert step.changes.to_dicts() == [{"key": "a", "n": 1, "total": 0.2, "_time": 2, "_weight": -1}]
 
 
 def test_an_update_is_the_old_row_and_the_new_one():
     player = Player(group((Agg("n", "count"),)))
-    player.step(frame([row("a", 5), row("b", 6)], SCHEMA), Clock(0, 0, 0))
-    step = player.step(frame([row("b", 9), row("c", 1)], SCHEMA), Clock(1, 0, 0))
+    player.step(frame([row("a", 5), row("b", 6)], SCHEMA), EpochClock(0, 0, 0))
+    step = player.step(frame([row("b", 9), row("c", 1)], SCHEMA), EpochClock(1, 0, 0))
     assert step.changes.rows() == [("b", 1, 6, -1), ("b", 2, 9, 1), ("c", 1, 1, 1)]
 
 
 def test_what_changes_no_result_is_no_change():
     player = Player(group((Agg("top", "max", "whole"),)))
-    player.step(frame([row("a", 5, whole=9)], SCHEMA), Clock(0, 0, 0))
-    assert player.step(frame([row("a", 6, whole=3)], SCHEMA), Clock(1, 0, 0)).changes.is_empty()
+    player.step(frame([row("a", 5, whole=9)], SCHEMA), EpochClock(0, 0, 0))
+    assert player.step(frame([row("a", 6, whole=3)], SCHEMA), EpochClock(1, 0, 0)).changes.is_empty()
 
 
 def test_approximate_aggregates_are_near_and_refuse_retractions():
     player = Player(group(APPROXIMATE))
     rows = [row("a", n, text=f"t{n % 40}", whole=n) for n in range(200)]
     for lo in range(0, 200, 50):
-        player.step(frame(rows[lo : lo + 50], SCHEMA), Clock(lo, 0, 0))
+        player.step(frame(rows[lo : lo + 50], SCHEMA), EpochClock(lo, 0, 0))
     (text,) = player.view.rows
     seen = eval(text)
     assert abs(seen["about"] - 40) <= 1
@@ -114,6 +114,8 @@ def test_a_rate_needs_a_window():
 
 
 def test_every_aggregate_at_once():
-    script = [([row("a", n, whole=n, real=n / 10, text="xyz"[n % 3], ok=n % 2 == 0) for n in range(9)], Clock(0, 0, 0))]
+    script = [
+        ([row("a", n, whole=n, real=n / 10, text="xyz"[n % 3], ok=n % 2 == 0) for n in range(9)], EpochClock(0, 0, 0))
+    ]
     check(group(AGGS), script, AGGS, retracts=False)
     assert pl.Schema(group(AGGS).aggregates.schema).names() == [agg.name for agg in AGGS]

@@ -7,8 +7,8 @@ from oracles.inputs import CHOSEN, RATE, SCHEMA, epochs
 from oracles.playing import Player, frame
 from oracles.windows import Windows
 from riverrun.kernels.aggregates import Agg, Aggregates
-from riverrun.kernels.hopping import Hopping
-from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Clock
+from riverrun.kernels.hopping import HoppingKernel
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
 
 SHAPES = st.sampled_from([(10, 5), (10, 10), (12, 8), (7, 2), (5, 15)])
 POLICIES = st.fixed_dictionaries(
@@ -22,7 +22,7 @@ POLICIES = st.fixed_dictionaries(
 
 def hopping(aggs, shape=(10, 5), retracts=False, by=("key",), **options):
     size, every = shape
-    return Hopping(by, size, every, Aggregates(aggs, SCHEMA, span=size, retracts=retracts), SCHEMA, **options)
+    return HoppingKernel(by, size, every, Aggregates(aggs, SCHEMA, span=size, retracts=retracts), SCHEMA, **options)
 
 
 def check(kernel, script, retracts=False, directory=None):
@@ -72,28 +72,28 @@ def results(step):
 
 def test_every_window_of_a_row_has_it():
     player = Player(hopping((Agg("n", "count"),)))
-    step = player.step(rows(("a", 12), ("a", 16)), Clock(0, MIN_TIME, MAX_TIME))
+    step = player.step(rows(("a", 12), ("a", 16)), EpochClock(0, MIN_TIME, MAX_TIME))
     assert results(step) == [(15, 1, 1), (20, 2, 1), (25, 1, 1)]
 
 
 def test_late_for_some_windows_only():
     player = Player(hopping((Agg("n", "count"),)))
-    player.step(rows(("a", 12)), Clock(0, MIN_TIME, 15))
-    step = player.step(rows(("a", 13)), Clock(1, 15, 20))
+    player.step(rows(("a", 12)), EpochClock(0, MIN_TIME, 15))
+    step = player.step(rows(("a", 13)), EpochClock(1, 15, 20))
     assert step.counts["in"].accepted == 1
     assert results(step) == [(20, 2, 1)]
-    step = player.step(rows(("a", 14)), Clock(2, 20, 30))
+    step = player.step(rows(("a", 14)), EpochClock(2, 20, 30))
     assert step.counts["in"].late_dropped == 1
 
 
 def test_windows_with_gaps_between_them():
     player = Player(hopping((Agg("n", "count"),), shape=(5, 15)))
-    step = player.step(rows(("a", 4), ("a", 7)), Clock(0, MIN_TIME, MAX_TIME))
+    step = player.step(rows(("a", 4), ("a", 7)), EpochClock(0, MIN_TIME, MAX_TIME))
     assert step.counts["in"].accepted == 2
     assert results(step) == [(5, 1, 1)]
 
 
 def test_panes_that_no_window_needs_are_gone():
     player = Player(hopping((Agg("n", "count"), Agg("all", "collect", "text")), shape=(10, 2)))
-    player.step(rows(*[("a", t) for t in range(40)]), Clock(0, MIN_TIME, 30))
+    player.step(rows(*[("a", t) for t in range(40)]), EpochClock(0, MIN_TIME, 30))
     assert sorted(player.memory["cells"].scan()["_pane"]) == [22, 24, 26, 28, 30, 32, 34, 36, 38]

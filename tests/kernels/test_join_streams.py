@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from oracles.joins import HIDDEN, Epoch, Played, Record, moment, pairs, play, timely
 from riverrun.errors import Invalid
-from riverrun.kernels.join_streams import JoinStreams
+from riverrun.kernels.join_streams import JoinStreamsKernel
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
-from riverrun.kernels.sides import Output, Sides
+from riverrun.kernels.sides import JoinOutput, Sides
 
 LEFT: dict[str, pl.DataType] = {"user": pl.String(), "part": pl.Int64(), "n": pl.Float64()}
 RIGHT: dict[str, pl.DataType] = {"who": pl.String(), "part": pl.Int64(), "m": pl.String()}
@@ -29,10 +29,10 @@ SIDES = Sides(
     LEFT,
     RIGHT,
     (
-        Output("user", "key", "user"),
-        Output("part", "key", "part"),
-        Output("n", "left", "n"),
-        Output("m", "right", "m"),
+        JoinOutput("user", "key", "user"),
+        JoinOutput("part", "key", "part"),
+        JoinOutput("n", "left", "n"),
+        JoinOutput("m", "right", "m"),
     ),
 )
 SCHEMAS = ({**LEFT, **HIDDEN}, {**RIGHT, **HIDDEN})
@@ -130,7 +130,7 @@ def disturbed(draw: st.DrawFn) -> list[Epoch]:
 @settings(max_examples=60, deadline=None)
 @given(in_time(), HOW, BOUNDS)
 def test_the_view_equals_the_join_in_any_batching(made: list[list[Epoch]], how: str, bounds: tuple[int, int]) -> None:
-    first, second = (play(JoinStreams(SIDES, how, *bounds), epochs, SCHEMAS) for epochs in made)
+    first, second = (play(JoinStreamsKernel(SIDES, how, *bounds), epochs, SCHEMAS) for epochs in made)
     assert shown(first) == joined(made[0], how, *bounds) == shown(second)
     assert ids(first) == ids(second)
     assert all((changes["_weight"] > 0).all() for changes in first.changes), "nothing is corrected"
@@ -141,14 +141,14 @@ def test_the_view_equals_the_join_in_any_batching(made: list[list[Epoch]], how: 
 @settings(max_examples=60, deadline=None)
 @given(disturbed(), HOW, BOUNDS)
 def test_late_rows_and_retractions(epochs: list[Epoch], how: str, bounds: tuple[int, int]) -> None:
-    played = play(JoinStreams(SIDES, how, *bounds), epochs, SCHEMAS)
+    played = play(JoinStreamsKernel(SIDES, how, *bounds), epochs, SCHEMAS)
     assert shown(played) == joined(epochs, how, *bounds)
 
 
 @settings(max_examples=15, deadline=None)
 @given(disturbed(), HOW, BOUNDS)
 def test_state_in_files_gives_the_same_changes(epochs: list[Epoch], how: str, bounds: tuple[int, int]) -> None:
-    kernel = JoinStreams(SIDES, how, *bounds)
+    kernel = JoinStreamsKernel(SIDES, how, *bounds)
     with tempfile.TemporaryDirectory() as directory:
         in_files = play(kernel, epochs, SCHEMAS, Path(directory))
     in_memory = play(kernel, epochs, SCHEMAS)
@@ -167,7 +167,7 @@ def both(left: list[tuple[Any, ...]], right: list[tuple[Any, ...]]) -> tuple[lis
 def test_a_lonely_row_is_issued_when_no_partner_can_come_any_more() -> None:
     rows = both([("a", 1.0, 10, 0)], [("b", 2.0, 10, 1)])
     epochs: list[Epoch] = [(*rows, 14), ([], [], 15), ([], [], 16), ([], [], 20), ([], [], 21), ([], [], 90)]
-    played = play(JoinStreams(SIDES, "full", -10, 5), epochs, SCHEMAS)
+    played = play(JoinStreamsKernel(SIDES, "full", -10, 5), epochs, SCHEMAS)
     assert [changes.select("user", "n", "m").rows() for changes in played.changes] == [
         [],
         [],
@@ -181,7 +181,7 @@ def test_a_lonely_row_is_issued_when_no_partner_can_come_any_more() -> None:
 def test_a_partner_taken_back_leaves_a_lonely_row() -> None:
     left, right = both([("a", 1.0, 10, 0)], [("a", 2.0, 12, 1)])
     gone = [{**right[0], "_weight": -1}]
-    kernel = JoinStreams(SIDES, "left", 0, 5)
+    kernel = JoinStreamsKernel(SIDES, "left", 0, 5)
     played = play(kernel, [(left, right, 12), ([], gone, 16)], SCHEMAS)
     assert [changes.select("n", "m", "_weight").rows() for changes in played.changes] == [
         [(1.0, "2.0", 1)],
@@ -192,23 +192,25 @@ def test_a_partner_taken_back_leaves_a_lonely_row() -> None:
 def test_a_row_that_has_another_partner_is_not_lonely() -> None:
     left, right = both([("a", 1.0, 10, 0)], [("a", 2.0, 12, 1), ("a", 3.0, 13, 2)])
     gone = [{**right[0], "_weight": -1}]
-    kernel = JoinStreams(SIDES, "left", 0, 5)
+    kernel = JoinStreamsKernel(SIDES, "left", 0, 5)
     played = play(kernel, [(left, right, 12), ([], gone, 16)], SCHEMAS)
     assert played.changes[1].select("n", "m", "_weight").rows() == [(1.0, "2.0", -1)]
 
 
 def test_a_stream_joined_with_itself() -> None:
-    sides = Sides(("user",), ("user",), LEFT, LEFT, (Output("n", "left", "n"), Output("n_right", "right", "n")))
+    sides = Sides(("user",), ("user",), LEFT, LEFT, (JoinOutput("n", "left", "n"), JoinOutput("n_right", "right", "n")))
     rows, _ = both([("a", 1.0, 0, 0), ("a", 2.0, 3, 1)], [])
-    played = play(JoinStreams(sides, "inner", 1, 5), [(rows, rows, 0), ([], [], MAX_TIME)], (SCHEMAS[0], SCHEMAS[0]))
+    played = play(
+        JoinStreamsKernel(sides, "inner", 1, 5), [(rows, rows, 0), ([], [], MAX_TIME)], (SCHEMAS[0], SCHEMAS[0])
+    )
     assert played.changes[0].select("n", "n_right").rows() == [(1.0, 2.0)]
 
 
 def test_what_cannot_be_joined_is_refused() -> None:
     with pytest.raises(Invalid, match="outer"):
-        JoinStreams(SIDES, "outer", 0, 1)
+        JoinStreamsKernel(SIDES, "outer", 0, 1)
     with pytest.raises(Invalid, match="no pairs"):
-        JoinStreams(SIDES, "inner", 2, 1)
+        JoinStreamsKernel(SIDES, "inner", 2, 1)
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
@@ -225,7 +227,7 @@ def test_state_is_bounded_by_the_bound_not_by_history(how: str) -> None:
             sides[at].append(row)
             offset += 1
         epochs.append((*sides, number * 10))
-    played = play(JoinStreams(SIDES, how, -20, 10), epochs, SCHEMAS)
+    played = play(JoinStreamsKernel(SIDES, how, -20, 10), epochs, SCHEMAS)
     assert max(played.rows) <= 20 * 6
     assert max(played.rows[-10:]) <= max(played.rows[:12]) + 20
 
@@ -242,7 +244,7 @@ def test_many_rows_against_duckdb() -> None:
         part = rows[first : first + 1500]
         end = min((row["_time"] for _, row in rows[first + 1500 :]), default=MAX_TIME)
         epochs.append(([r for s, r in part if not s], [r for s, r in part if s], end))
-    played = play(JoinStreams(SIDES, "full", -30, 60), epochs, SCHEMAS)
+    played = play(JoinStreamsKernel(SIDES, "full", -30, 60), epochs, SCHEMAS)
     left = pl.DataFrame([r for s, r in rows if not s], schema=SCHEMAS[0])
     right = pl.DataFrame([r for s, r in rows if s], schema=SCHEMAS[1])
     names = {"l": left.to_arrow(), "r": right.to_arrow()}

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.tables import Ops, Play, Row, Table, answer, playing
+from riverrun.columns import WEIGHT
 from riverrun.errors import Invalid
 from riverrun.kernels.aggregates import Agg, Aggregates
-from riverrun.kernels.group import Group
-from riverrun.kernels.join_tables import JoinTables
-from riverrun.kernels.kernel import WEIGHT
-from riverrun.kernels.sides import Output, Sides
+from riverrun.kernels.group import GroupKernel
+from riverrun.kernels.join_tables import JoinTablesKernel
+from riverrun.kernels.sides import JoinOutput, Sides
 from riverrun.state.directory import files_of
 
 HOWS = ("inner", "left", "full")
@@ -34,8 +34,8 @@ class Case:
     left_key: tuple[str, ...]
     right_key: tuple[str, ...]
 
-    def kernel(self, how: str) -> JoinTables:
-        return JoinTables(self.sides, how, self.left_key, self.right_key)
+    def kernel(self, how: str) -> JoinTablesKernel:
+        return JoinTablesKernel(self.sides, how, self.left_key, self.right_key)
 
     def sql(self, how: str) -> str:
         theirs = dict(zip(self.sides.left_on, self.sides.right_on, strict=True))
@@ -50,11 +50,11 @@ class Case:
         return f"select {', '.join(columns)}, coalesce(l._time, r._time) from l {how} join r on {equal}"
 
 
-def outputs(left: Sequence[str], right: Sequence[str], **key: str) -> tuple[Output, ...]:
+def outputs(left: Sequence[str], right: Sequence[str], **key: str) -> tuple[JoinOutput, ...]:
     return (
-        *(Output(name, "key", column) for name, column in key.items()),
-        *(Output(name, "left", name) for name in left),
-        *(Output(f"{name}_right" if name in left else name, "right", name) for name in right),
+        *(JoinOutput(name, "key", column) for name, column in key.items()),
+        *(JoinOutput(name, "left", name) for name in left),
+        *(JoinOutput(f"{name}_right" if name in left else name, "right", name) for name in right),
     )
 
 
@@ -173,10 +173,10 @@ changed = st.lists(
 @given(changed, st.sampled_from(HOWS), st.sampled_from(HOWS))
 def test_three_tables_and_groups_on_top(script: list[tuple[Ops, Ops, Ops]], first: Any, second: Any) -> None:
     orders, users, cities = Table(ORDERS, ["id"]), Table(USERS, ["user"]), Table(CITIES, ["town"])
-    bought = Play(JoinTables(WITH_USERS, first, ("id",), ("user",)))
-    taxed = Play(JoinTables(WITH_CITIES, second, ("id", "user"), ("town",)))
+    bought = Play(JoinTablesKernel(WITH_USERS, first, ("id",), ("user",)))
+    taxed = Play(JoinTablesKernel(WITH_CITIES, second, ("id", "user"), ("town",)))
     schema = {"city": TEXT, "amount": INT, "tax": INT}
-    totals = Play(Group(("city",), TOTALS, schema))
+    totals = Play(GroupKernel(("city",), TOTALS, schema))
     joined = f"""
         select coalesce(b.city, c.town) as city, b.user, id, amount, name, tax, coalesce(b.time, c._time) as time
         from (
@@ -265,7 +265,7 @@ def test_state_holds_the_current_rows_only(name: str, how: str) -> None:
 def test_a_key_column_named_twice_is_refused() -> None:
     sides = Sides(("a", "a"), ("b", "c"), {"a": TEXT}, {"b": TEXT, "c": TEXT}, outputs([], [], a="a"))
     with pytest.raises(Invalid, match="twice"):
-        JoinTables(sides, "inner", ("a",), ("b",))
+        JoinTablesKernel(sides, "inner", ("a",), ("b",))
 
 
 def test_a_row_that_changes_thirty_thousand_times_in_an_epoch_is_one_change(tmp_path: Path) -> None:

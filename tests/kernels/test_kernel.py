@@ -1,4 +1,4 @@
-from riverrun.kernels.group import Group
+from riverrun.kernels.group import GroupKernel
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Kernel
 
 
@@ -10,5 +10,5 @@ def test_times_leave_room_for_arithmetic():
 
 
 def test_a_kernel_is_anything_with_tables_and_a_step():
-    kernel: type[Kernel] = Group
+    kernel: type[Kernel] = GroupKernel
     assert kernel.tables and kernel.step

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from oracles.epochs import Row, frame, play, split
 from riverrun.errors import Invalid
-from riverrun.kernels.latest import Latest
+from riverrun.kernels.latest import LatestKernel
 
 SCHEMA: dict[str, pl.DataType] = {"user": pl.String(), "n": pl.Int64()}
-LATEST = Latest(("user",), SCHEMA)
+LATEST = LatestKernel(("user",), SCHEMA)
 
 rows_of = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.integers(0, 3), st.integers(0, 9)), max_size=30)
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from oracles.joins import HIDDEN, Epoch, Record, moment, play
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import MIN_TIME
-from riverrun.kernels.lookup import Lookup
-from riverrun.kernels.sides import Output, Sides
+from riverrun.kernels.lookup import LookupKernel
+from riverrun.kernels.sides import JoinOutput, Sides
 
 LEFT: dict[str, pl.DataType] = {"user": pl.String(), "n": pl.Float64()}
 RIGHT: dict[str, pl.DataType] = {"id": pl.String(), "name": pl.String(), "score": pl.Float64()}
@@ -26,10 +26,10 @@ SIDES = Sides(
     LEFT,
     RIGHT,
     (
-        Output("user", "key", "user"),
-        Output("n", "left", "n"),
-        Output("name", "right", "name"),
-        Output("score", "right", "score"),
+        JoinOutput("user", "key", "user"),
+        JoinOutput("n", "left", "n"),
+        JoinOutput("name", "right", "name"),
+        JoinOutput("score", "right", "score"),
     ),
 )
 RIGHT_HIDDEN = {name: kind for name, kind in HIDDEN.items() if name != "_received"}
@@ -106,7 +106,7 @@ def logs(draw: st.DrawFn, retracts: bool) -> Log:
 @settings(max_examples=60, deadline=None)
 @given(logs(False), st.sampled_from(["inner", "left"]))
 def test_the_newest_version_known(log: Log, how: str) -> None:
-    played = play(Lookup(SIDES, how), log.epochs, SCHEMAS)
+    played = play(LookupKernel(SIDES, how), log.epochs, SCHEMAS)
     assert sorted(played.view) == log.expected(how)
     assert played.late == 0
 
@@ -114,7 +114,7 @@ def test_the_newest_version_known(log: Log, how: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(logs(True), st.sampled_from(["inner", "left"]))
 def test_an_answer_is_taken_back_as_it_was_given(log: Log, how: str) -> None:
-    played = play(Lookup(SIDES, how, True), log.epochs, SCHEMAS)
+    played = play(LookupKernel(SIDES, how, True), log.epochs, SCHEMAS)
     assert sorted(played.view) == log.expected(how)
     assert played.late == log.late
 
@@ -122,7 +122,7 @@ def test_an_answer_is_taken_back_as_it_was_given(log: Log, how: str) -> None:
 @settings(max_examples=15, deadline=None)
 @given(logs(True), st.sampled_from(["inner", "left"]))
 def test_state_in_files_gives_the_same_changes(log: Log, how: str) -> None:
-    kernel = Lookup(SIDES, how, True)
+    kernel = LookupKernel(SIDES, how, True)
     with tempfile.TemporaryDirectory() as directory:
         in_files = play(kernel, log.epochs, SCHEMAS, Path(directory))
     in_memory = play(kernel, log.epochs, SCHEMAS)
@@ -135,7 +135,7 @@ def test_a_corrected_row_is_answered_again() -> None:
     old = log.epochs[0][0][0]
     log.add({"a": ("y", 1.0)}, [], [], 0)
     log.epochs[1][0].extend([{**old, "_weight": -1}, {**old, "n": 2.0}])
-    played = play(Lookup(SIDES, "inner", True), log.epochs, SCHEMAS)
+    played = play(LookupKernel(SIDES, "inner", True), log.epochs, SCHEMAS)
     assert played.changes[1].select("n", "name", "_weight", "_offset").rows() == [(1.0, "x", -1, 0), (2.0, "y", 1, 0)]
 
 
@@ -144,15 +144,15 @@ def test_answers_are_kept_until_the_watermark_has_passed_their_rows() -> None:
     log.add({"a": ("x", 1.0)}, [], [], 0)
     for number in range(50):
         log.add({}, [("a", 1.0, number * 10 + n) for n in range(10)], [], number * 10 - 30)
-    played = play(Lookup(SIDES, "inner", True), log.epochs, SCHEMAS)
+    played = play(LookupKernel(SIDES, "inner", True), log.epochs, SCHEMAS)
     assert max(played.rows) <= 41
 
 
 def test_what_cannot_be_joined_is_refused() -> None:
     with pytest.raises(Invalid, match="full"):
-        Lookup(SIDES, "full")
+        LookupKernel(SIDES, "full")
     log = Log()
     log.add({}, [("a", 1.0, 5)], [], 0)
     log.add({}, [], [log.epochs[0][0][0]], 0)
     with pytest.raises(Invalid, match="retraction"):
-        play(Lookup(SIDES, "left"), log.epochs, SCHEMAS)
+        play(LookupKernel(SIDES, "left"), log.epochs, SCHEMAS)

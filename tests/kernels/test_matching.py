@@ -7,8 +7,8 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riverrun.kernels.kernel import TIME
-from riverrun.kernels.matching import Kept, Timeline, key_numbers, log_order, near, slices, written_out
+from riverrun.columns import TIME
+from riverrun.kernels.matching import KeptRows, Timeline, key_numbers, log_order, near, slices, written_out
 from riverrun.state.memory import MemoryTable
 
 TIMES = st.one_of(st.integers(-5, 5), st.sampled_from([-(1 << 61), 1 << 61]))
@@ -68,7 +68,7 @@ def test_slices_cover_every_row_once(times: list[int], width: int) -> None:
 
 def test_a_key_is_only_read_around_the_times_of_its_rows() -> None:
     columns = {"key": pl.String(), TIME: pl.Int64(), "_partition": pl.Int32(), "_offset": pl.Int64()}
-    kept = Kept(pl.Schema(columns), ("key",), 100_000)
+    kept = KeptRows(pl.Schema(columns), ("key",), 100_000)
     table = MemoryTable(kept.spec)
     history = np.arange(100_000)
     rows = pl.DataFrame({"key": "hot", TIME: history, "_partition": 0, "_offset": history}, schema=columns)

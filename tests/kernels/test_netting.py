@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.tables import shown
-from riverrun.kernels.kernel import WEIGHT
+from riverrun.columns import WEIGHT
 from riverrun.kernels.netting import uncancelled, versions
 
 SCHEMA = {"text": pl.String(), "real": pl.Float64(), "all": pl.List(pl.Int64()), WEIGHT: pl.Int8(), "at": pl.Int64()}

@@ -10,21 +10,21 @@ import pytest
 
 from oracles.epochs import frame, play
 from riverrun.kernels.aggregates import Agg, Aggregates
-from riverrun.kernels.dedupe import Dedupe
+from riverrun.kernels.dedupe import DedupeKernel
 from riverrun.kernels.kernel import Kernel
-from riverrun.kernels.latest import Latest
-from riverrun.kernels.session import Session
-from riverrun.kernels.sliding import Sliding
+from riverrun.kernels.latest import LatestKernel
+from riverrun.kernels.session import SessionKernel
+from riverrun.kernels.sliding import SlidingKernel
 
 SCHEMA: dict[str, pl.DataType] = {"user": pl.String(), "n": pl.Int64()}
 TOTALS = Aggregates((Agg("rows", "count"), Agg("mean", "avg", "n"), Agg("numbers", "collect", "n")), SCHEMA)
 KERNELS: dict[str, Kernel] = {
-    "dedupe": Dedupe(("user",), 30, SCHEMA),
-    "latest": Latest(("user",), SCHEMA),
-    "session": Session(("user",), 20, TOTALS, SCHEMA),
-    "session, corrected": Session(("user",), 20, TOTALS, SCHEMA, horizon=60, update=True),
-    "sliding": Sliding(("user",), 50, TOTALS, SCHEMA),
-    "sliding, corrected": Sliding(("user",), 50, TOTALS, SCHEMA, horizon=60),
+    "dedupe": DedupeKernel(("user",), 30, SCHEMA),
+    "latest": LatestKernel(("user",), SCHEMA),
+    "session": SessionKernel(("user",), 20, TOTALS, SCHEMA),
+    "session, corrected": SessionKernel(("user",), 20, TOTALS, SCHEMA, horizon=60, update=True),
+    "sliding": SlidingKernel(("user",), 50, TOTALS, SCHEMA),
+    "sliding, corrected": SlidingKernel(("user",), 50, TOTALS, SCHEMA, horizon=60),
 }
 
 

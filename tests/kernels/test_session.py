@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from oracles import sessions as oracle
 from oracles.epochs import Epoch, Row, frame, play, scripted, split
 from riverrun.kernels.aggregates import Agg, Aggregates
-from riverrun.kernels.kernel import Clock
-from riverrun.kernels.session import Session
+from riverrun.kernels.kernel import EpochClock
+from riverrun.kernels.session import SessionKernel
 from riverrun.state.memory import MemoryState
 
 SCHEMA: dict[str, pl.DataType] = {"user": pl.String(), "n": pl.Int64()}
@@ -26,8 +26,8 @@ TOTALS = Aggregates(
 )
 
 
-def kernel(horizon: int = 0, aside: bool = False, update: bool = False) -> Session:
-    return Session(("user",), GAP, TOTALS, SCHEMA, horizon, aside, update)
+def kernel(horizon: int = 0, aside: bool = False, update: bool = False) -> SessionKernel:
+    return SessionKernel(("user",), GAP, TOTALS, SCHEMA, horizon, aside, update)
 
 
 def totals(session: list[Row]) -> Row:
@@ -75,7 +75,9 @@ def test_many_rows_at_once() -> None:
     """So many that they are counted in another way."""
     users, times = 600, 100
     rows = [(f"u{user}", 1, time * (2 if time < 60 else 10)) for time in range(times) for user in range(users)]
-    only_sums = Session(("user",), GAP, Aggregates((Agg("rows", "count"), Agg("total", "sum", "n")), SCHEMA), SCHEMA)
+    only_sums = SessionKernel(
+        ("user",), GAP, Aggregates((Agg("rows", "count"), Agg("total", "sum", "n")), SCHEMA), SCHEMA
+    )
     view = play(only_sums, [(frame(rows, SCHEMA), 0)], ["user", "rows", "total"]).view
     assert Counter(row[1:3] for row in view) == {(60, 60): users, (1, 1): users * 40}
 
@@ -106,7 +108,7 @@ def test_an_old_row_that_touches_an_open_session_is_in_time() -> None:
 
 def test_without_by_all_rows_share_their_sessions() -> None:
     schema: dict[str, pl.DataType] = {"n": pl.Int64()}
-    everybody = Session((), GAP, TOTALS, schema)
+    everybody = SessionKernel((), GAP, TOTALS, schema)
     played = play(everybody, [(frame([(1, 0), (2, 4), (3, 20)], schema), 0)], COLUMNS[1:])
     assert sorted(row["total"] for row in played.rows()) == [3, 3]
 
@@ -118,7 +120,7 @@ def test_nothing_is_kept_of_sessions_that_are_over(horizon: int) -> None:
     for number in range(20):
         end = number * 100
         rows = frame([("a", 1, end + 50), ("b", 1, end + 52)], SCHEMA)
-        kernel(horizon).step(state, {"in": rows}, Clock(number, start, end))
+        kernel(horizon).step(state, {"in": rows}, EpochClock(number, start, end))
         start = end
     assert len(state["rows"].scan()) == 2
     assert len(state["sessions"].scan()) == 2

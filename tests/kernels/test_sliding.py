@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from oracles import slides as oracle
 from oracles.epochs import Epoch, Row, frame, play, scripted, split
 from riverrun.kernels.aggregates import Agg, Aggregates
-from riverrun.kernels.kernel import Clock
-from riverrun.kernels.sliding import Sliding
+from riverrun.kernels.kernel import EpochClock
+from riverrun.kernels.sliding import SlidingKernel
 from riverrun.state.memory import MemoryState
 
 SCHEMA: dict[str, pl.DataType] = {"user": pl.String(), "n": pl.Int64()}
@@ -25,8 +25,8 @@ TOTALS = Aggregates(
 )
 
 
-def kernel(horizon: int = 0, aside: bool = False, update: bool = False) -> Sliding:
-    return Sliding(("user",), SIZE, TOTALS, SCHEMA, horizon, aside, update)
+def kernel(horizon: int = 0, aside: bool = False, update: bool = False) -> SlidingKernel:
+    return SlidingKernel(("user",), SIZE, TOTALS, SCHEMA, horizon, aside, update)
 
 
 def totals(window: list[Row]) -> Row:
@@ -92,7 +92,7 @@ def test_a_row_late_for_its_own_window_counts_in_the_later_ones() -> None:
 
 def test_without_by_all_rows_share_their_windows() -> None:
     schema: dict[str, pl.DataType] = {"n": pl.Int64()}
-    played = play(Sliding((), SIZE, TOTALS, schema), [(frame([(1, 0), (2, 4), (3, 20)], schema), 0)], COLUMNS[1:])
+    played = play(SlidingKernel((), SIZE, TOTALS, schema), [(frame([(1, 0), (2, 4), (3, 20)], schema), 0)], COLUMNS[1:])
     assert sorted(row["total"] for row in played.rows()) == [1, 3, 3]
 
 
@@ -100,6 +100,6 @@ def test_only_rows_that_a_window_can_still_need_are_kept() -> None:
     state = MemoryState(kernel(3, update=True).tables)
     for number in range(30):
         rows = frame([("a", 1, number)], SCHEMA)
-        kernel(3, update=True).step(state, {"in": rows}, Clock(number, number - 1, number))
+        kernel(3, update=True).step(state, {"in": rows}, EpochClock(number, number - 1, number))
     assert sorted(state["rows"].scan()["_time"]) == list(range(29 - 3 - SIZE + 1, 30))
     assert sorted(state["results"].scan()["_time"]) == list(range(29 - 3, 30))

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.tables import HIDDEN_KINDS, Ops, Play, Row, Table, answer, playing
+from riverrun.columns import WEIGHT
 from riverrun.errors import Invalid
-from riverrun.kernels.kernel import WEIGHT
-from riverrun.kernels.top import OrderBy, Top
+from riverrun.kernels.top import OrderBy, TopKernel
 
 SCHEMA: dict[str, pl.DataType] = {
     "id": pl.Int64(),
@@ -50,12 +50,12 @@ epochs = st.lists(
 )
 
 
-def built(drawn: dict[str, Any], **more: Any) -> Top:
+def built(drawn: dict[str, Any], **more: Any) -> TopKernel:
     order = tuple(OrderBy(f"_order{number}", *way) for number, way in enumerate(drawn["order"]))
-    return Top(**{"key": ("id",), "schema": SCHEMA, "outputs": OUTPUTS, **drawn, "order": order, **more})
+    return TopKernel(**{"key": ("id",), "schema": SCHEMA, "outputs": OUTPUTS, **drawn, "order": order, **more})
 
 
-def sql(top: Top) -> str:
+def sql(top: TopKernel) -> str:
     order = [
         f"{part.column} {'desc' if part.descending else 'asc'} nulls {'first' if part.nulls_first else 'last'}"
         for part in top.order
@@ -74,7 +74,7 @@ def sql(top: Top) -> str:
     return f"select {', '.join(shown)} from ({ranked}) where place <= {top.n}"
 
 
-def check(top: Top, script: list[tuple[Ops, bool]], on_files: bool) -> None:
+def check(top: TopKernel, script: list[tuple[Ops, bool]], on_files: bool) -> None:
     table = Table(SCHEMA, ["id"])
     with playing(top, on_files) as play:
         for ops, backwards in script:
@@ -131,7 +131,7 @@ def test_rows_of_a_stream(drawn: dict[str, Any], script: list[Any], retracts: bo
                 assert len(play.memory["head"].scan()) == play.sum.total(), "state has more than is shown"
 
 
-def top_of(n: int, **more: Any) -> Top:
+def top_of(n: int, **more: Any) -> TopKernel:
     return built({"n": n, "order": ((True, False),), "per": ("shop",)}, **more)
 
 

@@ -9,14 +9,14 @@ from oracles.inputs import CHOSEN, RATE, SCHEMA, epochs
 from oracles.playing import Player, frame
 from oracles.windows import Windows
 from riverrun.kernels.aggregates import Agg, Aggregates
-from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Clock
-from riverrun.kernels.tumbling import Tumbling
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
+from riverrun.kernels.tumbling import TumblingKernel
 
 SECOND = 1_000_000
 
 
 def tumbling(aggs, retracts=False, size=10, by=("key",), **options):
-    return Tumbling(by, size, Aggregates(aggs, SCHEMA, span=size, retracts=retracts), SCHEMA, **options)
+    return TumblingKernel(by, size, Aggregates(aggs, SCHEMA, span=size, retracts=retracts), SCHEMA, **options)
 
 
 def check(kernel, script, retracts=False, directory=None):
@@ -69,10 +69,10 @@ def test_batching_does_not_matter(script, aggs, update):
     kernel = tumbling(aggs, update=update)
     rows = [row for batch, _ in script for row in batch]
     one, many = Player(kernel), Player(kernel)
-    one.step(frame(rows, SCHEMA), Clock(0, MIN_TIME, MAX_TIME))
+    one.step(frame(rows, SCHEMA), EpochClock(0, MIN_TIME, MAX_TIME))
     for number, (batch, _) in enumerate(script):
-        many.step(frame(batch, SCHEMA), Clock(number, MIN_TIME, MIN_TIME))
-    many.step(frame([], SCHEMA), Clock(len(script), MIN_TIME, MAX_TIME))
+        many.step(frame(batch, SCHEMA), EpochClock(number, MIN_TIME, MIN_TIME))
+    many.step(frame([], SCHEMA), EpochClock(len(script), MIN_TIME, MAX_TIME))
     assert one.view.rows == many.view.rows
 
 
@@ -86,7 +86,7 @@ def rows(*timed):
 
 def test_result_columns_and_time():
     player = Player(tumbling((Agg("n", "count"),), size=10 * SECOND))
-    step = player.step(rows(("b", 12 * SECOND), ("a", 19 * SECOND), ("a", 20 * SECOND)), Clock(0, 0, 20 * SECOND))
+    step = player.step(rows(("b", 12 * SECOND), ("a", 19 * SECOND), ("a", 20 * SECOND)), EpochClock(0, 0, 20 * SECOND))
     start, end = datetime.fromtimestamp(10, UTC), datetime.fromtimestamp(20, UTC)
     assert step.changes.columns == ["key", "window_start", "window_end", "n", "_time", "_weight"]
     assert step.changes.rows() == [("a", start, end, 1, 20 * SECOND, 1), ("b", start, end, 1, 20 * SECOND, 1)]
@@ -94,24 +94,24 @@ def test_result_columns_and_time():
 
 def test_a_window_closes_when_the_watermark_reaches_its_end():
     player = Player(tumbling((Agg("n", "count"),)))
-    assert player.step(rows(("a", 5)), Clock(0, MIN_TIME, 9)).changes.is_empty()
-    assert len(player.step(rows(), Clock(1, 9, 10)).changes) == 1
+    assert player.step(rows(("a", 5)), EpochClock(0, MIN_TIME, 9)).changes.is_empty()
+    assert len(player.step(rows(), EpochClock(1, 9, 10)).changes) == 1
 
 
 def test_lateness_is_judged_at_the_start_of_the_epoch():
     player = Player(tumbling((Agg("n", "count"),)))
-    assert player.step(rows(("a", 5)), Clock(0, 9, 30)).changes["n"].to_list() == [1]
-    step = player.step(rows(("a", 6), ("a", 29), ("a", 30)), Clock(1, 30, 40))
+    assert player.step(rows(("a", 5)), EpochClock(0, 9, 30)).changes["n"].to_list() == [1]
+    step = player.step(rows(("a", 6), ("a", 29), ("a", 30)), EpochClock(1, 30, 40))
     assert step.counts["in"].late_dropped == 2
     assert step.changes["n"].to_list() == [1]
 
 
 def test_a_correction_retracts_the_old_result_once():
     player = Player(tumbling((Agg("n", "count"),), horizon=10))
-    player.step(rows(("a", 5)), Clock(0, MIN_TIME, 10))
-    step = player.step(rows(("a", 6), ("b", 7)), Clock(1, 10, 19))
+    player.step(rows(("a", 5)), EpochClock(0, MIN_TIME, 10))
+    step = player.step(rows(("a", 6), ("b", 7)), EpochClock(1, 10, 19))
     assert step.changes.select("key", "n", "_weight").rows() == [("a", 1, -1), ("a", 2, 1), ("b", 1, 1)]
-    step = player.step(rows(("a", 8)), Clock(2, 20, 20))
+    step = player.step(rows(("a", 8)), EpochClock(2, 20, 20))
     assert step.counts["in"].late_dropped == 1
     assert step.changes.is_empty()
 
@@ -119,8 +119,8 @@ def test_a_correction_retracts_the_old_result_once():
 def test_a_rate_is_rounded_once():
     pace = Aggregates((Agg("pace", "rate", per=1_000_000),), SCHEMA, span=10_000_000)
     for count in range(1, 40):
-        step = Player(Tumbling(("key",), 10_000_000, pace, SCHEMA)).step(
-            rows(*[("a", 1)] * count), Clock(0, 0, MAX_TIME)
+        step = Player(TumblingKernel(("key",), 10_000_000, pace, SCHEMA)).step(
+            rows(*[("a", 1)] * count), EpochClock(0, 0, MAX_TIME)
         )
         assert step.changes["pace"].to_list() == [count / 10]
 
@@ -128,9 +128,9 @@ def test_a_rate_is_rounded_once():
 def test_state_of_closed_windows_is_gone():
     kernel = tumbling((Agg("n", "count"), Agg("kinds", "distinct", "text"), Agg("all", "collect", "text")))
     player = Player(kernel)
-    player.step(rows(("a", 5), ("a", 15)), Clock(0, MIN_TIME, 10))
+    player.step(rows(("a", 5), ("a", 15)), EpochClock(0, MIN_TIME, 10))
     assert player.memory["cells"].scan()["_start"].to_list() == [10]
-    player.step(rows(), Clock(1, 10, MAX_TIME))
+    player.step(rows(), EpochClock(1, 10, MAX_TIME))
     for table in kernel.tables:
         assert player.memory[table].scan().is_empty()
 
@@ -139,8 +139,8 @@ def test_overflow_is_an_error():
     player = Player(tumbling((Agg("total", "sum", "whole"),)))
     base = {**dict.fromkeys(SCHEMA), "key": "a", "_time": 1, "_weight": 1, "_partition": 0}
     big = [{**base, "whole": 2**62, "_offset": n} for n in range(2)]
-    player.step(frame(big[:1], SCHEMA), Clock(0, 0, 0))
+    player.step(frame(big[:1], SCHEMA), EpochClock(0, 0, 0))
     with pytest.raises(ValueError, match="total: the sum does not fit Int64"):
-        player.step(frame(big[1:], SCHEMA), Clock(1, 0, 0))
+        player.step(frame(big[1:], SCHEMA), EpochClock(1, 0, 0))
     with pytest.raises(ValueError, match="total"):
-        Player(tumbling((Agg("total", "sum", "whole"),))).step(frame(big, SCHEMA), Clock(0, 0, 0))
+        Player(tumbling((Agg("total", "sum", "whole"),))).step(frame(big, SCHEMA), EpochClock(0, 0, 0))

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.epochs import Row, play
+from riverrun.columns import TIME, WEIGHT
 from riverrun.durations import from_micros, to_micros
-from riverrun.kernels.kernel import MIN_TIME, TIME, WEIGHT, Clock
-from riverrun.kernels.versus import Versus
+from riverrun.kernels.kernel import MIN_TIME, EpochClock
+from riverrun.kernels.versus import VersusKernel
 from riverrun.state.memory import MemoryState
 
 STAMP = pl.Datetime("us", "UTC")
@@ -23,7 +24,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "n": pl.Int64(),
     "most": pl.String(),
 }
-KERNEL = Versus(("shop",), EARLIER, SCHEMA)
+KERNEL = VersusKernel(("shop",), EARLIER, SCHEMA)
 COLUMNS = [*SCHEMA, "n_before", "most_before"]
 
 Window = tuple[str | None, int]
@@ -78,9 +79,9 @@ def test_the_view_equals_the_join_of_the_table_with_itself(drawn: list[tuple[dic
 def test_a_change_of_the_earlier_window_reissues_the_later_one() -> None:
     state = MemoryState(KERNEL.tables)
     first = changes([(("x", 0), (1, "p"), 1), (("x", 20), (5, "p"), 1)])
-    KERNEL.step(state, {"in": first}, Clock(0, MIN_TIME, MIN_TIME))
+    KERNEL.step(state, {"in": first}, EpochClock(0, MIN_TIME, MIN_TIME))
     again = changes([(("x", 0), (1, "p"), -1), (("x", 0), (2, "p"), 1)])
-    step = KERNEL.step(state, {"in": again}, Clock(1, MIN_TIME, MIN_TIME))
+    step = KERNEL.step(state, {"in": again}, EpochClock(1, MIN_TIME, MIN_TIME))
     assert step.changes.select("n", "n_before", WEIGHT).rows() == [(1, None, -1), (2, None, 1), (5, 1, -1), (5, 2, 1)]
 
 
@@ -89,7 +90,7 @@ def test_windows_that_nobody_can_need_are_forgotten() -> None:
     for number in range(30):
         rows = changes([(("x", number * SIZE), (number, "p"), 1)])
         end = (number + 1) * SIZE
-        step = KERNEL.step(state, {"in": rows}, Clock(number, end - SIZE, end))
+        step = KERNEL.step(state, {"in": rows}, EpochClock(number, end - SIZE, end))
         assert step.changes["n_before"].to_list() == [number - 2 if number > 1 else None]
     kept = state["windows"].scan()
     assert min(to_micros(end) for end in kept["window_end"]) == 300 - EARLIER
@@ -99,7 +100,7 @@ def test_windows_that_nobody_can_need_are_forgotten() -> None:
 def test_without_by_there_is_one_window_to_compare_with() -> None:
     schema = {name: kind for name, kind in SCHEMA.items() if name != "shop"}
     rows = changes([(("x", 0), (1, "p"), 1), (("x", 20), (5, "q"), 1)]).drop("shop")
-    played = play(Versus((), EARLIER, schema), [(rows, 0)], COLUMNS[1:])
+    played = play(VersusKernel((), EARLIER, schema), [(rows, 0)], COLUMNS[1:])
     assert sorted((row["n"], row["n_before"], row["most_before"]) for row in played.rows()) == [
         (1, None, None),
         (5, 1, "p"),

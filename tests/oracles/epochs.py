@@ -13,7 +13,8 @@ import polars as pl
 from hypothesis import strategies as st
 
 from oracles.ledger import balanced
-from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, TIME, WEIGHT, Clock, Counts, Kernel
+from riverrun.columns import TIME, WEIGHT
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Counts, EpochClock, Kernel
 from riverrun.state.directory import RunState, StateDirectory
 from riverrun.state.memory import MemoryState
 from riverrun.state.table import State
@@ -52,7 +53,7 @@ def play(kernel: Kernel, epochs: Sequence[Epoch], columns: Sequence[str], direct
     for number, (rows, end) in enumerate(ends):
         if files:
             state = files.open(entry, kernel.tables, "node", 0)
-        step = kernel.step(state, {"in": rows}, Clock(number, start, end))
+        step = kernel.step(state, {"in": rows}, EpochClock(number, start, end))
         if isinstance(state, RunState):
             entry = state.commit(number)
         _check(step.changes, step.counts)

@@ -10,7 +10,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from riverrun.kernels.aggregates import Agg
-from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Clock
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
 
 SCHEMA = {
     "key": pl.String(),
@@ -62,7 +62,7 @@ CHOSEN = st.lists(st.sampled_from(AGGS), min_size=1, max_size=5, unique=True).ma
 
 
 @st.composite
-def epochs(draw: st.DrawFn, retracts: bool = False, pace: int = 25) -> list[tuple[list[dict[str, Any]], Clock]]:
+def epochs(draw: st.DrawFn, retracts: bool = False, pace: int = 25) -> list[tuple[list[dict[str, Any]], EpochClock]]:
     """Rows in log order, cut into epochs; the watermark rises on its own account, and to the end at the end."""
     inserted = [dict(row, _weight=1) for row in draw(st.lists(VALUES, max_size=30))]
     rows: list[dict[str, Any]] = []
@@ -81,7 +81,7 @@ def epochs(draw: st.DrawFn, retracts: bool = False, pace: int = 25) -> list[tupl
     made, watermark = [], MIN_TIME
     for number, (lo, hi) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
         end = max(watermark, -25) + draw(st.integers(0, pace)) if number or draw(st.booleans()) else watermark
-        made.append((rows[lo:hi], Clock(number, watermark, end)))
+        made.append((rows[lo:hi], EpochClock(number, watermark, end)))
         watermark = end
-    made.append(([], Clock(len(made), watermark, MAX_TIME)))
+    made.append(([], EpochClock(len(made), watermark, MAX_TIME)))
     return made

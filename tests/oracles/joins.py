@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from oracles.ledger import balanced
-from riverrun.kernels.kernel import MIN_TIME, Clock, Counts, Kernel
+from riverrun.kernels.kernel import MIN_TIME, Counts, EpochClock, Kernel
 from riverrun.state.directory import RunState, StateDirectory
 from riverrun.state.memory import MemoryState
 from riverrun.state.table import State
@@ -70,7 +70,7 @@ def play(
     entry, start, played = None, MIN_TIME, Played()
     for number, (left, right, end) in enumerate(epochs):
         inputs = {"left": framed(left, schemas[0]), "right": framed(right, schemas[1])}
-        clock = Clock(number, start, end)
+        clock = EpochClock(number, start, end)
         if files:
             again = kernel.step(files.open(entry, kernel.tables, "node", 0), inputs, clock)
             state = files.open(entry, kernel.tables, "node", 0)

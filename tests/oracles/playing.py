@@ -11,7 +11,8 @@ from typing import Any
 import polars as pl
 
 from oracles.ledger import balanced
-from riverrun.kernels.kernel import HIDDEN, TIME, WEIGHT, Clock, Counts, Kernel, Step
+from riverrun.columns import CARRIED, TIME, WEIGHT
+from riverrun.kernels.kernel import Counts, EpochClock, Kernel, Step
 from riverrun.state.directory import StateDirectory
 from riverrun.state.memory import MemoryState
 
@@ -54,7 +55,7 @@ class View:
 
 
 def shown(row: Mapping[str, Any]) -> str:
-    return repr({name: rounded(value) for name, value in sorted(row.items()) if name not in HIDDEN})
+    return repr({name: rounded(value) for name, value in sorted(row.items()) if name not in CARRIED})
 
 
 def rounded(value: Any) -> Any:
@@ -83,7 +84,7 @@ class Player:
         self.files = StateDirectory(directory, inline_bytes=2000) if directory else None
         self.entry: Any = None
 
-    def step(self, rows: pl.DataFrame, clock: Clock) -> Step:
+    def step(self, rows: pl.DataFrame, clock: EpochClock) -> Step:
         if self.files is None:
             step = self.kernel.step(self.memory, {"in": rows}, clock)
         else:

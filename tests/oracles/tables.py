@@ -13,7 +13,8 @@ import duckdb
 import polars as pl
 
 from oracles.ledger import balanced
-from riverrun.kernels.kernel import TIME, WEIGHT, Clock, Kernel, Step
+from riverrun.columns import TIME, WEIGHT
+from riverrun.kernels.kernel import EpochClock, Kernel, Step
 from riverrun.state.directory import StateDirectory
 from riverrun.state.memory import MemoryState
 
@@ -89,7 +90,7 @@ class Play:
     def step(self, **inputs: pl.DataFrame) -> pl.DataFrame:
         """One epoch; returns its changes as the next node gets them. An input `in` is called `one` here."""
         named = {("in" if name == "one" else name): rows for name, rows in inputs.items()}
-        clock = Clock(self.epoch, 0, 0)
+        clock = EpochClock(self.epoch, 0, 0)
         step = self._stepped(named, clock)
         self.epoch += 1
         assert set(step.counts) == set(named)
@@ -103,7 +104,7 @@ class Play:
             pl.lit(0, pl.Int32).alias("_partition"), pl.int_range(pl.len(), dtype=pl.Int64).alias("_offset")
         )
 
-    def _stepped(self, inputs: dict[str, pl.DataFrame], clock: Clock) -> Step:
+    def _stepped(self, inputs: dict[str, pl.DataFrame], clock: EpochClock) -> Step:
         if self.files is None:
             return self.kernel.step(self.memory, inputs, clock)
         again = self.kernel.step(self.files.open(self.entry, self.kernel.tables, "n", 0), inputs, clock)

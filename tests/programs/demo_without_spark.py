@@ -22,7 +22,7 @@ from riverrun.runtime.outputs import declare_views, output_specs
 from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.shape import Shape
 from riverrun.testing.local import _hosted
-from riverrun.testing.projection import Projection
+from riverrun.testing.projection import DuckProjection
 
 
 def write(path: str, *lines: str) -> None:
@@ -41,7 +41,7 @@ def main(river: River, report: Report, ending: Ending) -> None:
     store, checkpoint = river.store, Checkpoint(home, flow.name)
     inputs = {spec.name: river.topic(spec) for spec in TOPICS}
     resumable(flow.name, store, checkpoint, inputs)
-    projection = Projection()
+    projection = DuckProjection()
     job = compile_flow(flow, 2, projection)
     fence = store.take_fence(flow.name)
     declare_views(store, flow, job, fence)

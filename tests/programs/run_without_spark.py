@@ -30,7 +30,7 @@ from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.rebuild import Successor, clean
 from riverrun.runtime.shape import Shape
 from riverrun.testing.local import _hosted
-from riverrun.testing.projection import Projection
+from riverrun.testing.projection import DuckProjection
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("river")
@@ -59,7 +59,7 @@ class Running:
         make = getattr(importlib.import_module(asked.flow), asked.flow)
         self.flow, self.store, self.checkpoints = make(3) if asked.changed else make(), river.store, river.checkpoints
         self.inputs = open_inputs(river, self.flow)
-        self.projection = Projection()
+        self.projection = DuckProjection()
         self.job = compile_flow(self.flow, 2, self.projection)
         self.topics = open_outputs(river, self.flow, self.job, self.inputs, "")
 

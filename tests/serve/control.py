@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from riverrun.errors import RiverrunError
-from riverrun.serve.pages.control import Control
+from riverrun.serve.pages.control import PageControl
 from riverrun.serve.pages.markup import Html, tag
 from riverrun.serve.pages.routes import dashboard
 
@@ -28,4 +28,4 @@ class Bell:
             said = f"rung {self.rung} times"
             return tag("form", tag("button", "Ring", type="submit"), said, method="post", action=action)
 
-        return partial(dashboard, control=Control("/ui/ring", draw, self.press))
+        return partial(dashboard, control=PageControl("/ui/ring", draw, self.press))

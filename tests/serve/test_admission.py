@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from riverrun.serve.admission import Admission
+from riverrun.serve.memory_budget import MemoryBudget
 from riverrun.serve.problems import Refused
 
 
 def test_more_than_there_is_room_for_is_refused() -> None:
-    admission = Admission(memory=100, parsing=10)
+    admission = MemoryBudget(memory=100, parsing=10)
     admission.take(60)
     with pytest.raises(Refused, match="too much"):
         admission.take(41)
@@ -24,13 +24,13 @@ def test_more_than_there_is_room_for_is_refused() -> None:
 def test_turns_are_taken_in_order_and_a_large_one_is_not_passed_over() -> None:
     order: list[str] = []
 
-    async def one(admission: Admission, name: str, size: int, go: asyncio.Event) -> None:
+    async def one(admission: MemoryBudget, name: str, size: int, go: asyncio.Event) -> None:
         async with admission.turn(size):
             order.append(name)
             await go.wait()
 
     async def main() -> None:
-        admission, go = Admission(1000, 10), asyncio.Event()
+        admission, go = MemoryBudget(1000, 10), asyncio.Event()
         sizes = {"a": 4, "b": 6, "large": 50, "c": 1, "gone": 5, "d": 5, "e": 5}
         tasks = {name: asyncio.create_task(one(admission, name, size, go)) for name, size in sizes.items()}
         await asyncio.sleep(0)
@@ -48,7 +48,7 @@ def test_turns_are_taken_in_order_and_a_large_one_is_not_passed_over() -> None:
 
 def test_a_turn_that_is_given_up_when_it_comes_is_passed_on() -> None:
     async def main() -> None:
-        admission = Admission(1000, 10)
+        admission = MemoryBudget(1000, 10)
 
         async def hold() -> None:
             async with admission.turn(10):

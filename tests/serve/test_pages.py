@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from riverrun.river import River
-from riverrun.serve.pages.arrivals import Arrivals
+from riverrun.serve.pages.arrival_sample import ArrivalSample
 from riverrun.serve.pages.chart import framed
 from riverrun.serve.pages.graph import HEIGHT, layout
 from riverrun.serve.pages.routes import dashboard
@@ -414,7 +414,7 @@ def test_static_files_are_those_of_the_folder(http: httpx.Client) -> None:
 def test_arrivals_know_who_is_behind_and_what_was_late(river: River) -> None:
     topic = river.topic("readings", "device string, at timestamp", time="at", producers="device", fsync="os")
     now = datetime.now(UTC)
-    arrivals = Arrivals(topic)
+    arrivals = ArrivalSample(topic)
 
     def send(device: str, seconds: float) -> None:
         topic.append({"device": device, "at": now - timedelta(seconds=seconds)})
@@ -433,11 +433,11 @@ def test_arrivals_know_who_is_behind_and_what_was_late(river: River) -> None:
 
 
 def test_many_rows_are_taken_from_headers(river: River, monkeypatch: pytest.MonkeyPatch) -> None:
-    from riverrun.serve.pages import arrivals as module
+    from riverrun.serve.pages import arrival_sample as module
 
     monkeypatch.setattr(module, "_FEW", 10)
     topic = river.topic("orders")
-    arrivals = Arrivals(topic)
+    arrivals = ArrivalSample(topic)
     topic.append([order("ada", at=f"2026-01-31T12:00:{second:02}Z") for second in range(30)])
     arrivals.look(None)
     assert not arrivals.is_exact
@@ -446,7 +446,7 @@ def test_many_rows_are_taken_from_headers(river: River, monkeypatch: pytest.Monk
 
 def test_a_replay_of_old_rows_is_in_the_frame(river: River) -> None:
     topic = river.topic("orders")
-    arrivals = Arrivals(topic)
+    arrivals = ArrivalSample(topic)
     topic.append([order("ada", at=f"2020-01-01T12:00:{second:02}Z") for second in range(30)])
     arrivals.look(None)
     now = int(time.time() * 1e6)

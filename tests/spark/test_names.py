@@ -38,9 +38,9 @@ def test_expressions_that_spark_is_asked_about(name: str, monkeypatch: pytest.Mo
     from riverrun.spark import compile
 
     rows: Any = Listening()
-    monkeypatch.setattr(compile.Analyst, "_empty", lambda *_: rows)
+    monkeypatch.setattr(compile.SparkAnalyst, "_empty", lambda *_: rows)
     monkeypatch.setattr(compile, "arrow_schema", lambda _: pa.schema([(name, pa.int32())]))
-    found = compile.Analyst(rows).types("a", pa.schema([]), [Item(name, None, "f(1)")])
+    found = compile.SparkAnalyst(rows).types("a", pa.schema([]), [Item(name, None, "f(1)")])
     assert found == {name: pa.int32()}
     quoted = "`" + name.replace("`", "``") + "`" if name != "select" else name
     assert rows.asked == (f"f(1) AS {quoted}",)

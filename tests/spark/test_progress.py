@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from riverrun.spark import progress as module
-from riverrun.spark.progress import Progress
+from riverrun.spark.progress import RunProgress
 
 
 @pytest.fixture
@@ -28,13 +28,13 @@ def report(epoch: int, **took: int) -> dict[str, Any]:
 
 
 def test_nothing_yet():
-    progress = Progress()
+    progress = RunProgress()
     assert (progress.rate(), progress.times(["orders"], 2), progress.nodes([])) == (0.0, {}, {})
     assert progress.is_complete
 
 
 def test_the_rate_is_over_ten_seconds_or_since_the_start(clock):
-    progress = Progress()
+    progress = RunProgress()
     clock.now += 2
     progress.committed(outputs(1, 1000), 1, 1)
     assert progress.rate() == 500.0
@@ -48,7 +48,7 @@ def test_the_rate_is_over_ten_seconds_or_since_the_start(clock):
 
 
 def test_times_add_up_to_the_epoch(clock):
-    progress = Progress()
+    progress = RunProgress()
     progress.committed(outputs(7, 10, orders=400_000, **{"window-1": 900_000, "group-1": 1_000_000}), 2.0, 0.5)
     assert not progress.is_complete
     # a trigger without data says nothing about our part; waiting for rows (latestOffset) is not planning
@@ -59,7 +59,7 @@ def test_times_add_up_to_the_epoch(clock):
 
 
 def test_reports_and_epochs_do_not_pile_up(clock):
-    progress = Progress()
+    progress = RunProgress()
     for epoch in range(1, 3000):
         progress.committed(outputs(epoch, 1), 0.0, 0.0)
         progress.told([report(epoch, triggerExecution=2, addBatch=1)])
@@ -69,7 +69,7 @@ def test_reports_and_epochs_do_not_pile_up(clock):
 
 def test_the_last_epochs_with_their_times(clock, monkeypatch):
     monkeypatch.setattr(module.time, "time", lambda: 1_767_225_600.0 + clock.now - 100)
-    progress = Progress()
+    progress = RunProgress()
     progress.committed(outputs(1, 5), 1.0, 0.5)
     clock.now += 2
     progress.committed(outputs(2, 7, orders=200_000), 1.0, 0.25)

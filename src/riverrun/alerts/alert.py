@@ -12,7 +12,7 @@ from riverrun.alerts.address import Address, redacted
 from riverrun.alerts.dead import bury
 from riverrun.alerts.errors import Undelivered
 from riverrun.alerts.line import Line, common
-from riverrun.alerts.message import Message, compose
+from riverrun.alerts.message import AlertMessage, compose
 from riverrun.alerts.stretch import Offsets, between, look
 from riverrun.durations import from_micros
 from riverrun.failpoints import failpoint
@@ -20,7 +20,7 @@ from riverrun.log.topic import Topic
 
 log = logging.getLogger("riverrun.alerts")
 
-Deliver = Callable[[Address, Message], None]
+Deliver = Callable[[Address, AlertMessage], None]
 
 
 class Alert:

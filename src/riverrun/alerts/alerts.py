@@ -20,7 +20,7 @@ from typing import Any
 from riverrun.alerts import dispatch
 from riverrun.alerts.address import Address, redacted
 from riverrun.alerts.alert import Alert, Deliver
-from riverrun.alerts.message import Message
+from riverrun.alerts.message import AlertMessage
 from riverrun.alerts.stretch import Offsets
 from riverrun.alerts.watch import MESSAGE, Watch, Watched
 from riverrun.durations import wall_clock
@@ -99,7 +99,7 @@ class Alerts:
         `failed`, rows that are `dead` letters, the last error, when something was sent last."""
         return [alert.status() for alert in self._alerts.values()]
 
-    def _send(self, address: Address, message: Message) -> None:
+    def _send(self, address: Address, message: AlertMessage) -> None:
         timeout = self._river.settings.alert_timeout / 1e6
         dispatch.deliver(address, message, timeout, self._river.settings.alert_private_addresses)
 

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from riverrun.alerts.address import Address
 from riverrun.alerts.errors import Undelivered
 from riverrun.alerts.guard import is_public, refusal
-from riverrun.alerts.message import Message
+from riverrun.alerts.message import AlertMessage
 
 _STARTING = 20  # seconds that apprise may take before it sends anything; it is large
 _MAIL = ("mailto", "mailtos")  # a mail server is no webhook, and is often in the same network
@@ -26,7 +26,7 @@ _WITH_HEADERS = ("xml", "xmls", "form", "forms")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
-def send(address: Address, message: Message, timeout: float, private: bool) -> None:
+def send(address: Address, message: AlertMessage, timeout: float, private: bool) -> None:
     """Hand a message over. Raises Undelivered unless apprise says that the service took it."""
     order = {
         "do": "send",

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from riverrun.alerts import courier, webhook
 from riverrun.alerts.address import Address
-from riverrun.alerts.message import Message
+from riverrun.alerts.message import AlertMessage
 from riverrun.errors import Invalid, Unavailable
 
 
-def deliver(address: Address, message: Message, timeout: float, private: bool) -> None:
+def deliver(address: Address, message: AlertMessage, timeout: float, private: bool) -> None:
     """Hand a message over, or raise Undelivered."""
     carry = webhook.post if address.scheme in webhook.SCHEMES else courier.send
     carry(address, message, timeout, private)

@@ -17,7 +17,7 @@ _DAY_FIRST = "%Y-%m-%d %H:%M:%S"
 
 
 @dataclass(frozen=True)
-class Message:
+class AlertMessage:
     """One message. `key` is the same whenever the same rows are sent again, so that receivers can tell."""
 
     flow: str
@@ -49,7 +49,7 @@ class Message:
 
 def compose(
     flow: str, alert: str, key: str, template: str | None, count: int, rows: Sequence[Mapping[str, Any]]
-) -> Message:
+) -> AlertMessage:
     """The message about a group of `count` rows, of which `rows` are the first."""
     lines = [line_of(template, row) for row in rows[:SHOWN]]
     if count == 1 and lines:
@@ -57,7 +57,7 @@ def compose(
     else:
         more = count - len(lines)
         text = "\n".join([f"{count} rows:", *(f"- {line}" for line in lines), *([f"and {more} more"] if more else [])])
-    return Message(flow, alert, key, count, text, tuple(rows[:SHOWN]))
+    return AlertMessage(flow, alert, key, count, text, tuple(rows[:SHOWN]))
 
 
 def line_of(template: str | None, row: Mapping[str, Any]) -> str:

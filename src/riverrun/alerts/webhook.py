@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from riverrun.alerts.address import Address
 from riverrun.alerts.errors import Undelivered
 from riverrun.alerts.guard import connect
-from riverrun.alerts.message import Message
+from riverrun.alerts.message import AlertMessage
 from riverrun.errors import Invalid
 
 SCHEMES = ("json", "jsons")
@@ -74,7 +74,7 @@ def parse(address: Address) -> Hook:
     return Hook(secure, host, port or (443 if secure else 80), target, method, headers)
 
 
-def post(address: Address, message: Message, timeout: float, private: bool) -> None:
+def post(address: Address, message: AlertMessage, timeout: float, private: bool) -> None:
     """Hand a message over. Raises Undelivered unless the answer is 2xx and comes within the time."""
     hook = parse(address)
     call = _Call(connect(hook.host, hook.port, timeout, private))
@@ -112,7 +112,7 @@ class _Call:
         except OSError:
             pass  # it is closed already
 
-    def exchange(self, hook: Hook, message: Message) -> int:
+    def exchange(self, hook: Hook, message: AlertMessage) -> int:
         """Send the request; the status of the answer, of which nothing else is read."""
         if hook.secure:
             # The name is what the certificate must have, whatever address it was found at.

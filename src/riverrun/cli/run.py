@@ -61,7 +61,7 @@ def run(
     if os.environ.get("RIVERRUN_DEBUG") != "1":
         warnings.simplefilter("ignore")
     flow = load_flow(flow_file)
-    lines = _Lines(flow.name, quiet=json)
+    lines = _RunLines(flow.name, quiet=json)
     lines.take_logging()
     with _signals(), open_river(river, create=True) as opened:
         serving = not no_serve and (port is not None or not (once or drain))
@@ -74,7 +74,7 @@ def run(
                 if serving:
                     serve_beside(stack, opened, running, host, port, lines.say)
                 _follow(running, lines, once, drain)
-        except _Stopped as stopped:
+        except _Interrupted as stopped:
             if running is None:
                 lines.say("stopped before it started")
                 return
@@ -96,14 +96,14 @@ def rebuild_views(flow: Flow, river: str) -> None:
     """Compute all views of a flow from the log again, showing how far that is."""
     if os.environ.get("RIVERRUN_DEBUG") != "1":
         warnings.simplefilter("ignore")
-    lines = _Lines(flow.name, quiet=False)
+    lines = _RunLines(flow.name, quiet=False)
     lines.take_logging()
     with _signals(), open_river(river) as opened:
         try:
             running = opened.run(flow, rebuild=True)
             _follow_rebuild(running, lines)
             running.stop(_PATIENCE)
-        except _Stopped as stopped:
+        except _Interrupted as stopped:
             lines.say(f"{stopped}: the views stay as they were, unless they were replaced already")
             raise typer.Exit(1) from None
         finally:
@@ -111,12 +111,12 @@ def rebuild_views(flow: Flow, river: str) -> None:
         lines.say(f"the views of flow {flow.name} were rebuilt: {', '.join(flow.views)}")
 
 
-def _follow_rebuild(running: Run, lines: _Lines) -> None:
+def _follow_rebuild(running: Run, lines: _RunLines) -> None:
     while (status := running.status())["rebuild"] is not None and not running.wait(0.5):
         lines.show(status)
 
 
-def _follow(running: Run, lines: _Lines, once: bool, drain: bool) -> None:
+def _follow(running: Run, lines: _RunLines, once: bool, drain: bool) -> None:
     _follow_rebuild(running, lines)
     lines.say(f"flow {running.name} runs")
     if once:
@@ -128,7 +128,7 @@ def _follow(running: Run, lines: _Lines, once: bool, drain: bool) -> None:
         lines.show(running.status())
 
 
-class _Stopped(BaseException):
+class _Interrupted(BaseException):
     """Raised in the main thread by the first signal."""
 
 
@@ -141,14 +141,14 @@ class _signals:
     def _first(self, number: int, frame: FrameType | None) -> None:
         for each in self._before:
             signal.signal(each, lambda number, _: os._exit(128 + number))
-        raise _Stopped(signal.Signals(number).name)
+        raise _Interrupted(signal.Signals(number).name)
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
 
-class _Lines(logging.Handler):
+class _RunLines(logging.Handler):
     """What a person sees: on a terminal one line that changes, else a line now and then. Warnings get their own."""
 
     def __init__(self, flow: str, quiet: bool) -> None:

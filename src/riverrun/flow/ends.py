@@ -6,6 +6,7 @@ import string
 from collections.abc import Sequence
 from typing import TypeVar
 
+from riverrun.columns import ROW_ID, TIME, check_name
 from riverrun.ddl import Array, Map, Struct
 from riverrun.durations import Duration
 from riverrun.errors import Invalid, NotFound, did_you_mean
@@ -13,7 +14,7 @@ from riverrun.flow import names
 from riverrun.flow.expressions import ordering
 from riverrun.flow.graph import Graph
 from riverrun.flow.names import Names
-from riverrun.flow.nodes import ROW_ID, TIME, Alert, End, Newest, Node, Top, Topic, View, unseen
+from riverrun.flow.nodes import AlertEnd, End, Newest, Node, Top, TopicEnd, ViewEnd, unseen
 from riverrun.flow.place import caller
 from riverrun.flow.schema import Schema
 from riverrun.flow.spans import positive, span
@@ -30,9 +31,9 @@ def one_per_key(graph: Graph, node: Node, key: Names | None) -> Node:
     return graph.add(Newest(inputs=(node,), place=caller(), order=order, per=names.columns("key", key, node.schema)))
 
 
-def view(name: str, node: Node, key: Names | None, history: Duration | None, to: str | None) -> View:
+def view(name: str, node: Node, key: Names | None, history: Duration | None, to: str | None) -> ViewEnd:
     """A view; the hidden parts of a table's key are always part of the view's."""
-    names.named("view", name)
+    check_name(name, "view")
     if to is not None and (not isinstance(to, str) or ":" not in to):
         raise Invalid(f"view {name!r}: to is an address, not {to!r}", hint='Write "redis://…", "search:…" or "delta:…"')
     chosen = names.columns("key", key, node.schema)
@@ -47,12 +48,12 @@ def view(name: str, node: Node, key: Names | None, history: Duration | None, to:
                 f"view {name!r}: {part!r} is {node.schema[part]}, which cannot be part of a key",
                 hint="Group by its fields, or by to_json of it",
             )
-    return View(name=name, node=node, place=caller(), key=full, history=kept, to=to)
+    return ViewEnd(name=name, node=node, place=caller(), key=full, history=kept, to=to)
 
 
-def topic(name: str, node: Node, key: Names | None) -> Topic:
+def topic(name: str, node: Node, key: Names | None) -> TopicEnd:
     """A derived topic; where rows change, its key says which row is meant."""
-    names.named("topic", name)
+    check_name(name, "topic")
     chosen = names.topic_key("key", key, node.schema)
     if not chosen and (node.is_table or node.retracts):
         what = "a table" if node.is_table else "a stream that corrects its results"
@@ -65,18 +66,18 @@ def topic(name: str, node: Node, key: Names | None) -> Topic:
             f"topic {name!r}: several rows of this table may have the same key {list(chosen)}",
             hint='Of a union write each table to a topic of its own; of top(…, rank="r") let the key be `per` and the rank',
         )
-    return Topic(name=name, node=node, place=caller(), key=chosen)
+    return TopicEnd(name=name, node=node, place=caller(), key=chosen)
 
 
-def alert(name: str, node: Node, to: str | Sequence[str], message: str | None, every: Duration) -> Alert:
+def alert(name: str, node: Node, to: str | Sequence[str], message: str | None, every: Duration) -> AlertEnd:
     """An alert; every name in braces in its message is a column."""
-    names.named("alert", name)
+    check_name(name, "alert")
     addresses = tuple(names.listed("to", to))
     if not addresses or not all(isinstance(one, str) and "://" in one for one in addresses):
         raise Invalid(f"alert {name!r}: to is one or more addresses", hint='Write "mailto://…" or "json://…"')
     if message is not None:
         _check_message(f"alert {name!r}", message, node.schema)
-    return Alert(name=name, node=node, place=caller(), to=addresses, message=message, every=span("every", every))
+    return AlertEnd(name=name, node=node, place=caller(), to=addresses, message=message, every=span("every", every))
 
 
 def added(known: dict[str, AnyEnd], end: AnyEnd) -> AnyEnd:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from riverrun.flow.nodes import End, Node, View
+from riverrun.flow.nodes import End, Node, ViewEnd
 from riverrun.flow.nodes.node import Columns, canonical
 
 
@@ -28,7 +28,7 @@ def fingerprints(nodes: Sequence[Node]) -> dict[str, str]:
     return {node.id: of(node, frozenset()) for node in nodes if node.stateful}
 
 
-def view_fingerprints(views: Sequence[View]) -> dict[str, str]:
+def view_fingerprints(views: Sequence[ViewEnd]) -> dict[str, str]:
     """For each view, by id, the hash of its key and of what lies between it and the stateful nodes that feed it."""
 
     def of(node: Node, wanted: Columns) -> str:

@@ -10,13 +10,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from riverrun.columns import check_name
 from riverrun.durations import Duration
 from riverrun.errors import Invalid
 from riverrun.flow import ends, names
 from riverrun.flow.fingerprint import fingerprints, needed, view_fingerprints
 from riverrun.flow.graph import Graph, InputTopic, WrittenTopic
 from riverrun.flow.names import Names
-from riverrun.flow.nodes import Alert, Clock, End, Lookup, Node, Source, StreamSource, TableSource, Topic, View
+from riverrun.flow.nodes import (
+    AlertEnd,
+    ClockNode,
+    End,
+    Lookup,
+    Node,
+    Source,
+    StreamSource,
+    TableSource,
+    TopicEnd,
+    ViewEnd,
+)
 from riverrun.flow.place import caller, declaration
 from riverrun.flow.relation import Relation
 from riverrun.flow.render import document, mermaid
@@ -31,9 +43,9 @@ class Flow:
     def __init__(self, name: str) -> None:
         self.name = _flow_name(name)
         self.graph = Graph(self.name)
-        self.views: dict[str, View] = {}
-        self.derived: dict[str, Topic] = {}
-        self.alerts: dict[str, Alert] = {}
+        self.views: dict[str, ViewEnd] = {}
+        self.derived: dict[str, TopicEnd] = {}
+        self.alerts: dict[str, AlertEnd] = {}
 
     @declaration
     def stream(
@@ -79,13 +91,13 @@ class Flow:
         key: Names | None = None,
         history: Duration | None = None,
         to: str | None = None,
-    ) -> View:
+    ) -> ViewEnd:
         """A queryable table of the results. Of a stream without `key` every row stays; with one, the newest."""
         end = ends.view(name, ends.one_per_key(self.graph, self._result("view", node), key), key, history, to)
         return ends.added(self.views, end)
 
     @declaration
-    def topic(self, name: str, node: Relation, key: Names | None = None) -> Topic:
+    def topic(self, name: str, node: Relation, key: Names | None = None) -> TopicEnd:
         """A derived topic. A table, or a stream that corrects its results, needs a `key`."""
         end = ends.topic(name, ends.one_per_key(self.graph, self._result("topic", node), key), key)
         self.graph.write(WrittenTopic(name, end.node.schema, False, end.place))
@@ -99,7 +111,7 @@ class Flow:
         to: str | Sequence[str],
         message: str | None = None,
         every: Duration = "1 minute",
-    ) -> Alert:
+    ) -> AlertEnd:
         """A message for each row, to addresses such as mailto://… or json://…, at most one `every` so often."""
         end = ends.alert(name, self._result("alert", node), to, message, every)
         return ends.added(self.alerts, end)
@@ -146,7 +158,7 @@ class Flow:
         The node's watermark is the smallest of (source's watermark − lag).
         """
         found = node.node if isinstance(node, Relation) else node
-        if isinstance(found, Source | Clock):
+        if isinstance(found, Source | ClockNode):
             return {found.id: 0}
         worst: dict[str, int] = {}
         # A table that is looked up does not hold the stream's time back: results have the time of the stream's rows.
@@ -206,4 +218,4 @@ class Flow:
 
 @declaration
 def _flow_name(name: str) -> str:
-    return names.named("flow", name)
+    return check_name(name, "flow")

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from riverrun.columns import KEY_TYPES
 from riverrun.ddl import Decimal
 from riverrun.errors import Invalid, NotFound, did_you_mean
 from riverrun.flow.schema import Schema, is_key
 
 Names = str | Sequence[str]
-
-# Values of these types have one way to be written, so that equal keys are equal bytes.
-_KEY_TYPES = ("string", "boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
-
-
-def named(kind: str, name: str) -> str:
-    """A name that can be part of a path and of an address."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", ".."):
-        raise Invalid(
-            f"{name!r} cannot be the name of a {kind}", hint="1 to 200 letters, digits, dots, dashes and underscores"
-        )
-    return name
 
 
 def made(name: str) -> str:
@@ -76,7 +63,7 @@ def topic_key(what: str, names: Names | None, schema: Schema) -> tuple[str, ...]
     found = columns(what, names, schema)
     for name in found:
         known = schema[name]
-        if known is not None and not isinstance(known, Decimal) and str(known) not in _KEY_TYPES:
+        if known is not None and not isinstance(known, Decimal) and str(known) not in KEY_TYPES:
             raise Invalid(f"{what}: {name!r} is {known}, which cannot be a topic's key", hint="Cast it to string")
     return found
 

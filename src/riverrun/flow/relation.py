@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
+from riverrun.columns import WRITTEN
 from riverrun.errors import Invalid
 from riverrun.flow import names
 from riverrun.flow.aggregates import Aggregate, Measure, measure
@@ -13,7 +14,7 @@ from riverrun.flow.graph import Graph
 from riverrun.flow.names import Names
 from riverrun.flow.nodes import Drop, Group, Node, Select, Top, Transform, Union, Where, WithColumns
 from riverrun.flow.place import caller, declaration
-from riverrun.flow.schema import WRITTEN, Schema, comparable, is_key
+from riverrun.flow.schema import Schema, comparable, is_key
 
 if TYPE_CHECKING:
     from riverrun.flow.table import Table

@@ -20,9 +20,6 @@ HIDDEN: Mapping[str, Type | None] = {
     "_partition": INT,
     "_offset": BIGINT,
 }
-# Columns that Riverrun itself writes into derived topics, so that such a topic can be read again.
-WRITTEN = ("_op", "_before", "_after", "_version", "_watermark", "_error", "_position")
-
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from riverrun import ddl
+from riverrun.columns import RECEIVED, TIME, WRITTEN, check_name
 from riverrun.durations import Duration
 from riverrun.errors import Invalid, NotFound
 from riverrun.flow import names
 from riverrun.flow.graph import Graph, InputTopic
 from riverrun.flow.names import Names
-from riverrun.flow.nodes import RECEIVED, TIME
 from riverrun.flow.place import caller
-from riverrun.flow.schema import STRING, TIMESTAMP, WRITTEN, Schema, is_integral
+from riverrun.flow.schema import STRING, TIMESTAMP, Schema, is_integral
 from riverrun.flow.spans import positive, span
 
 
@@ -78,7 +78,7 @@ def source(
     keyed: bool = False,
 ) -> dict[str, Any]:
     """The fields of a source node, checked; notes in the graph that the topic is read. `keyed` sources need a key."""
-    topic = names.named("topic", said.topic)
+    topic = check_name(said.topic, "topic")
     before = graph.reads.get(topic)
     text = said.schema if said.schema is not None or not before else before.schema
     if text is None:

@@ -12,13 +12,13 @@ from riverrun.flow.aggregates import Aggregate
 from riverrun.flow.graph import WrittenTopic
 from riverrun.flow.join import joined, refuse_partial_key
 from riverrun.flow.names import Names
-from riverrun.flow.nodes import END, START, AsOf, Clock, Dedupe, JoinStreams, Latest, Lookup, Source, Where, Window
+from riverrun.flow.nodes import END, START, AsOf, ClockNode, Dedupe, JoinStreams, Latest, Lookup, Source, Where, Window
 from riverrun.flow.place import caller, declaration
 from riverrun.flow.relation import Relation, known_columns, misplaced
 from riverrun.flow.schema import STRING, TIMESTAMP, Schema
 from riverrun.flow.spans import interval, positive
 from riverrun.flow.table import Table
-from riverrun.flow.windows import Correct, Drop, Hopping, Late, Session, Side, Sliding, Tumbling, WindowKind
+from riverrun.flow.windows import Correct, DropLate, Hopping, Late, Session, Side, Sliding, Tumbling, WindowKind
 
 _OF_TABLES = ("versus", "changes")
 
@@ -38,7 +38,7 @@ class Stream(Relation):
             )
         found = [self._timestamp(what, name) for what, name in (("occurred", occurred), ("sent", sent))]
         devices = names.some("by", by, self.schema)
-        return Stream(self.graph, self._add(Clock, occurred=found[0], sent=found[1], by=devices))
+        return Stream(self.graph, self._add(ClockNode, occurred=found[0], sent=found[1], by=devices))
 
     @declaration
     def dedupe(self, on: Names, within: Duration = "1 hour") -> Stream:
@@ -54,8 +54,8 @@ class Stream(Relation):
         """Windows of event time, to be followed by `.agg(…)`."""
         if not isinstance(window, Tumbling | Hopping | Sliding | Session):
             raise Invalid(f"not a window: {window!r}", hint='Write rr.tumbling("1 minute"), rr.session("5 minutes"), …')
-        policy = Drop() if late is None else late
-        if not isinstance(policy, Drop | Side | Correct):
+        policy = DropLate() if late is None else late
+        if not isinstance(policy, DropLate | Side | Correct):
             raise Invalid(
                 f"not a late policy: {late!r}", hint='Write rr.drop(), rr.side("topic") or rr.correct("1 hour")'
             )
@@ -118,7 +118,7 @@ class Stream(Relation):
         if not isinstance(table, Table):
             raise Invalid("as_of takes a table", hint="s.latest(key) makes a table of a stream")
         policy = Correct(3_600_000_000) if late is None else late
-        if not isinstance(policy, Drop | Correct):
+        if not isinstance(policy, DropLate | Correct):
             raise Invalid(f"as_of: late cannot be {policy}", hint='Write rr.correct("1 hour") or rr.drop()')
         names.choice("how", how, ("inner", "left"))
         for node in (self.node, table.node):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from riverrun.columns import check_name
 from riverrun.durations import Duration, show
 from riverrun.errors import Invalid
-from riverrun.flow.names import named
 from riverrun.flow.place import declaration
 from riverrun.flow.spans import positive, span
 
@@ -59,7 +59,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class DropLate:
     """Late rows are counted and left out."""
 
     @property
@@ -97,7 +97,7 @@ class Correct:
 
 
 WindowKind = Tumbling | Hopping | Sliding | Session
-Late = Drop | Side | Correct
+Late = DropLate | Side | Correct
 
 
 @declaration
@@ -132,15 +132,15 @@ def session(gap: Duration) -> Session:
 
 
 @declaration
-def drop() -> Drop:
+def drop() -> DropLate:
     """Count late rows and leave them out."""
-    return Drop()
+    return DropLate()
 
 
 @declaration
 def side(topic: str) -> Side:
     """Write late rows to a topic."""
-    return Side(named("topic", topic))
+    return Side(check_name(topic, "topic"))
 
 
 @declaration

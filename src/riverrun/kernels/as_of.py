@@ -26,24 +26,13 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, RECEIVED, TIME, VERSION, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.kernels.changes import refuse_retractions
-from riverrun.kernels.kernel import MAX_TIME, OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
-from riverrun.kernels.matching import (
-    AFTER,
-    BEFORE,
-    ID,
-    RECEIVED,
-    STAMP,
-    Kept,
-    Numbers,
-    log_order,
-    marked,
-    replaced,
-    slices,
-)
+from riverrun.kernels.kernel import MAX_TIME, Counts, EpochClock, Step
+from riverrun.kernels.matching import ID, STAMP, KeptRows, Numbers, log_order, marked, replaced, slices
 from riverrun.kernels.sides import Sides
-from riverrun.kernels.versions import VERSION, Versions
+from riverrun.kernels.versions import Versions
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
 
@@ -51,7 +40,7 @@ _HIDDEN = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64(), RECEIVED
 
 
 @dataclass(frozen=True)
-class AsOf:
+class AsOfKernel:
     """Rows of "left" beside versions of "right", whose key is `sides.right_on`: with `changelog` rows of the table's
     topic with `_deleted`, none left out, else weighted changes. A right column `_version` is the version's id.
 
@@ -82,12 +71,12 @@ class AsOf:
         return Versions(self.sides.right_on, self._sides.used("right"), self.horizon, self.changelog)
 
     @property
-    def _rows(self) -> Kept:
+    def _rows(self) -> KeptRows:
         """Rows that may be answered again, taken back, or still have to be answered."""
         columns = pl.Schema({**self.sides.used("left"), **_HIDDEN})
-        return Kept(columns, self.sides.left_on, self.horizon if self.retracts or not self.wait else 0)
+        return KeptRows(columns, self.sides.left_on, self.horizon if self.retracts or not self.wait else 0)
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         left, right, versions = inputs["left"], inputs["right"], self._versions
         if not self.retracts:
             refuse_retractions(left, "as_of")
@@ -134,14 +123,14 @@ class AsOf:
         staying = staying.join(taken, on=ID, how="anti") if len(taken) else staying
         return pl.concat([marked(staying, True, True), marked(taken, True, False), marked(fresh, False, True)])
 
-    def _waiting(self, table: StateTable, taken: pl.DataFrame, fresh: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+    def _waiting(self, table: StateTable, taken: pl.DataFrame, fresh: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """Rows that the watermark passes, and those taken back after it has passed them."""
         due = self._rows.scan(table, clock.start, clock.end)
         due = due.join(taken, on=ID, how="anti") if len(taken) else due
         due = pl.concat([due, fresh.filter(pl.col(TIME) < clock.end)])
         return pl.concat([marked(taken.filter(pl.col(TIME) < clock.start), True, False), marked(due, False, True)])
 
-    def _changes(self, state: State, rows: pl.DataFrame, came: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+    def _changes(self, state: State, rows: pl.DataFrame, came: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         rows = rows[log_order(rows)]
         known, old, new = self._versions.valid(state, rows, self.sides.left_on, came, clock)
         before, after = rows[BEFORE].to_numpy(), rows[AFTER].to_numpy()

@@ -13,7 +13,7 @@ import polars as pl
 from riverrun.kernels.aggregates.aggregates import LATEST, Aggregates
 from riverrun.kernels.aggregates.parts import combine
 from riverrun.kernels.aggregates.scalars import ROWS
-from riverrun.kernels.aggregates.tallies import CELL, Distinct, Extremes, Inventory, Place
+from riverrun.kernels.aggregates.tallies import CELL, CellAddress, Distinct, Extremes, Inventory
 from riverrun.state.equality import equal_rows, equijoin
 from riverrun.state.table import FOUND, State, TableSpec
 
@@ -43,7 +43,7 @@ class Cells:
     `gathered`: results are asked for seldom, at the end of a window, not in every epoch.
     """
 
-    place: Place
+    place: CellAddress
     aggregates: Aggregates
     gathered: bool = False
     panes: bool = False

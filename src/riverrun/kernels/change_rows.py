@@ -12,19 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
+from riverrun.columns import AFTER, BEFORE, OFFSET, OP, PARTITION, TIME, WEIGHT
+from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.netting import uncancelled, versions
 from riverrun.kernels.windows import keyed, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.hashing import hash_columns
 from riverrun.state.table import State, TableSpec
 
-OP, BEFORE, AFTER = "_op", "_before", "_after"
 _EARLIER, _LATER = "_time_before", "_time_after"
 
 
 @dataclass(frozen=True)
-class Changes:
+class ChangesKernel:
     """Change rows of a table with `key`; without one it has one row at most.
 
     `columns`, or else all of `schema`, are what `_before` and `_after` show. A change has the time of the row after it,
@@ -40,7 +40,7 @@ class Changes:
     def tables(self) -> Mapping[str, TableSpec]:
         return {}
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]
         # first what happened and was lasting, then rows that only have another time
         lasting = keyed(uncancelled(arrived, [*self.schema, TIME]), self.key)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from riverrun.columns import WEIGHT
 from riverrun.errors import Invalid
-from riverrun.kernels.kernel import WEIGHT
 from riverrun.kernels.windows import weighted
 from riverrun.state.equality import equijoin
 

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, Clock, Counts, Step
+from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME
+from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.state.table import State, TableSpec
-
-RECEIVED = "_received"
 
 
 def corrected(occurred: pl.Expr, sent: pl.Expr, received: pl.Expr) -> pl.Expr:
@@ -55,7 +54,7 @@ class ClockCorrection:
         seen = {"_lag": pl.Int64(), RECEIVED: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64()}
         return {"offsets": TableSpec({**device, **seen}, identity=self.by, probe=self.by)}
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]
         sent, received = pl.col(self.sent), pl.col(RECEIVED)
         rows = arrived.with_columns(corrected(pl.col(self.occurred), sent, received).alias(TIME))

@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from riverrun.columns import TIME
 from riverrun.kernels.changes import refuse_retractions
-from riverrun.kernels.kernel import TIME, Clock, Counts, Step
+from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, TableSpec
 
@@ -31,7 +32,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Dedupe:
+class DedupeKernel:
     """Rows without repeats of the columns `on` (nulls are equal). `schema` has at least the columns `on`."""
 
     on: tuple[str, ...]
@@ -43,7 +44,7 @@ class Dedupe:
         columns = {name: self.schema[name] for name in self.on}
         return {"kept": TableSpec({**columns, TIME: pl.Int64()}, identity=(*self.on, TIME), probe=self.on, bucket=TIME)}
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]
         refuse_retractions(arrived, "dedupe")
         timely = arrived.filter(pl.col(TIME) >= clock.start - self.within)

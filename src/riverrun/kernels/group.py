@@ -12,16 +12,17 @@ from functools import cached_property
 
 import polars as pl
 
+from riverrun.columns import TIME
 from riverrun.kernels.aggregates.aggregates import LATEST, Aggregates
-from riverrun.kernels.aggregates.tallies import Place
+from riverrun.kernels.aggregates.tallies import CellAddress
 from riverrun.kernels.cells import Cells
-from riverrun.kernels.kernel import TIME, Clock, Counts, Step
+from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.windows import ALL, grouped, keys, weighted
 from riverrun.state.table import State, TableSpec
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupKernel:
     """Results per group. `schema` has the columns `by` and those that are aggregated.
 
     The time of a result is the largest event time of the group's rows when it was issued.
@@ -33,14 +34,14 @@ class Group:
 
     @cached_property
     def _cells(self) -> Cells:
-        place = Place(keys(self.by), {**self.schema, ALL: pl.Int8()}, None)
+        place = CellAddress(keys(self.by), {**self.schema, ALL: pl.Int8()}, None)
         return Cells(place, replace(self.aggregates, timed=True))
 
     @property
     def tables(self) -> Mapping[str, TableSpec]:
         return self._cells.tables
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         rows = inputs["in"]
         changed = self._cells.update(state, grouped(rows, self.by), clock.epoch, pl.lit(True))
         leaving = [*self.by, *self.aggregates.schema, pl.col(LATEST).alias(TIME)]

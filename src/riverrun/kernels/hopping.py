@@ -15,12 +15,13 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from riverrun.columns import TIME, WEIGHT
 from riverrun.kernels.aggregates.aggregates import Aggregates
 from riverrun.kernels.aggregates.parts import reduce
 from riverrun.kernels.aggregates.scalars import ROWS
-from riverrun.kernels.aggregates.tallies import Place
+from riverrun.kernels.aggregates.tallies import CellAddress
 from riverrun.kernels.cells import CELLS, Cells
-from riverrun.kernels.kernel import MAX_TIME, TIME, WEIGHT, Clock, Step
+from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
 from riverrun.kernels.windows import ALL, START, accounted, bounded, extent, grouped, keys, weighted
 from riverrun.state.equality import equal_rows, equijoin
 from riverrun.state.table import FOUND, State, TableSpec
@@ -31,7 +32,7 @@ _SHOWN = "_shown"
 
 
 @dataclass(frozen=True)
-class Hopping:
+class HoppingKernel:
     """Results per key and window. `schema` has the columns `by` and those that are aggregated.
 
     `horizon` keeps closed windows that much longer, open to correction; `aside` hands late rows on; `update` shows
@@ -49,7 +50,7 @@ class Hopping:
 
     @cached_property
     def _cells(self) -> Cells:
-        place = Place(keys(self.by), {**self.schema, ALL: pl.Int8(), _PANE: pl.Int64()}, _PANE)
+        place = CellAddress(keys(self.by), {**self.schema, ALL: pl.Int8(), _PANE: pl.Int64()}, _PANE)
         return Cells(place, self.aggregates, gathered=True, panes=True)
 
     @property
@@ -69,10 +70,10 @@ class Hopping:
         if not self._reissues:
             return self._cells.tables
         kinds = {**self.schema, ALL: pl.Int8(), START: pl.Int64()}
-        issued = Place(keys(self.by), kinds, START).table(self.aggregates.schema, (), ())
+        issued = CellAddress(keys(self.by), kinds, START).table(self.aggregates.schema, (), ())
         return {**self._cells.tables, _RESULTS: issued}
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]
         last = pl.col(TIME).floordiv(self.every) * self.every
         pane = pl.col(TIME).floordiv(self._pane) * self._pane
@@ -102,7 +103,7 @@ class Hopping:
         """The first start of a window at or after `start`."""
         return -(-start // self.every) * self.every
 
-    def _due(self, state: State, clock: Clock) -> pl.DataFrame:
+    def _due(self, state: State, clock: EpochClock) -> pl.DataFrame:
         """The results of the windows that close in this epoch; none where every change is shown at once."""
         first, behind = clock.start - self.size + 1, clock.end - self.size + 1
         if self.update:
@@ -111,7 +112,7 @@ class Hopping:
         panes = {name: self._spread(state[name].scan(lo, hi), first, behind) for name in self._cells.tables}
         return self._results(panes).sort(self._window)
 
-    def _reissued(self, state: State, rows: pl.DataFrame, clock: Clock) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _reissued(self, state: State, rows: pl.DataFrame, clock: EpochClock) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The results to retract and to issue because rows came to windows that are shown already."""
         first = clock.start - self.horizon - self.size + 1
         behind = MAX_TIME if self.update else clock.start - self.size + 1

@@ -20,10 +20,11 @@ from typing import Literal
 
 import polars as pl
 
+from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.errors import Invalid
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
-from riverrun.kernels.matching import AFTER, BEFORE, RECEIVED, STAMP, Kept, marked, near, replaced
-from riverrun.kernels.pairing import Rows, Side, alone, pair_id, pairs, sides_of
+from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.kernels.matching import STAMP, KeptRows, marked, near, replaced
+from riverrun.kernels.pairing import JoinSide, PairedRows, alone, pair_id, pairs, sides_of
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
 from riverrun.state.table import State, StateTable, TableSpec
 
@@ -32,7 +33,7 @@ _OUTER = {"inner": (), "left": (LEFT,), "right": (RIGHT,), "full": (LEFT, RIGHT)
 
 
 @dataclass(frozen=True)
-class JoinStreams:
+class JoinStreamsKernel:
     """Joins "left" and "right". The result has the columns of `sides`, the left row's `_time` (the right one's where
     it is alone), the later `_received`, and an id made from both rows' as `_partition` and `_offset`.
     """
@@ -53,19 +54,19 @@ class JoinStreams:
         return {side.name: side.kept.spec for side in self._both}
 
     @property
-    def _both(self) -> tuple[Side, Side]:
+    def _both(self) -> tuple[JoinSide, JoinSide]:
         return self._side("left", self.lo, self.hi), self._side("right", -self.hi, -self.lo)
 
-    def _side(self, name: Literal["left", "right"], lo: int, hi: int) -> Side:
+    def _side(self, name: Literal["left", "right"], lo: int, hi: int) -> JoinSide:
         outer = _OUTER[self.how]
         kept = max(hi, 0)
         if any(other != name for other in outer):
             kept = max(kept, hi + max(-lo, 0))
         on = self.sides.left_on if name == LEFT else self.sides.right_on
         columns = pl.Schema({**self.sides.used(name), **_HIDDEN})
-        return Side(name, on, name in outer, lo, hi, Kept(columns, on, kept))
+        return JoinSide(name, on, name in outer, lo, hi, KeptRows(columns, on, kept))
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         both = self._both
         changed = [self._changed(side, state[side.name], inputs[side.name], clock) for side in both]
         left, right = self._concerned(state, changed, clock)
@@ -75,11 +76,11 @@ class JoinStreams:
         counts: dict[str, Counts] = {side.name: self._counts(inputs[side.name], clock) for side in both}
         return Step(changes, counts)
 
-    def _counts(self, arrived: pl.DataFrame, clock: Clock) -> Counts:
+    def _counts(self, arrived: pl.DataFrame, clock: EpochClock) -> Counts:
         timely = int((arrived[TIME] >= clock.start).sum())
         return Counts(read=len(arrived), accepted=timely, late_dropped=len(arrived) - timely)
 
-    def _changed(self, side: Side, table: StateTable, arrived: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+    def _changed(self, side: JoinSide, table: StateTable, arrived: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """Rows that come (after, not before) and go (before, not after)."""
         timely = arrived.filter(pl.col(TIME) >= clock.start)
         columns = side.kept.columns
@@ -90,7 +91,7 @@ class JoinStreams:
         taken, fresh = replaced(side.kept, table, fresh, gone)
         return pl.concat([marked(taken, True, False), marked(fresh, False, True)])
 
-    def _concerned(self, state: State, changed: list[pl.DataFrame], clock: Clock) -> tuple[Rows, Rows]:
+    def _concerned(self, state: State, changed: list[pl.DataFrame], clock: EpochClock) -> tuple[PairedRows, PairedRows]:
         """All rows that can be in a pair which comes or goes, or be issued alone or not any more."""
         both = self._both
         held = [
@@ -110,7 +111,7 @@ class JoinStreams:
         left, right = sides_of(both, held, changed)
         return left, right
 
-    def _issued(self, left: Rows, right: Rows, clock: Clock) -> pl.DataFrame:
+    def _issued(self, left: PairedRows, right: PairedRows, clock: EpochClock) -> pl.DataFrame:
         """The changes: what is taken back first, each part in log order."""
         one, other, weights = pairs(left, right)
         alone_left, alone_right = alone(left, right, clock), alone(right, left, clock)
@@ -136,6 +137,6 @@ class JoinStreams:
         )
 
 
-def _near(state: State, side: Side, other: Side, rows: pl.DataFrame) -> pl.DataFrame:
+def _near(state: State, side: JoinSide, other: JoinSide, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of `side` in the state that may be partners of `rows` of the other side."""
     return near(side.kept, state[side.name], rows, other.on, other.lo, other.hi)

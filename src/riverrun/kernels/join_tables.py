@@ -13,8 +13,9 @@ from functools import cached_property
 
 import polars as pl
 
+from riverrun.columns import TIME
 from riverrun.errors import Invalid
-from riverrun.kernels.kernel import TIME, Clock, Counts, Step
+from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.netting import uncancelled
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
 from riverrun.kernels.table_side import Partners, TableSide, Version
@@ -27,7 +28,7 @@ _OTHER = "_right "
 
 
 @dataclass(frozen=True)
-class JoinTables:
+class JoinTablesKernel:
     """Joins changes of "left" and "right", tables whose rows are named by `left_key` and `right_key`.
 
     A table without a key has one row at most. Both inputs carry whole rows: an update is the old row with weight -1 and
@@ -63,7 +64,7 @@ class JoinTables:
     def tables(self) -> Mapping[str, TableSpec]:
         return {**self._left.tables, **self._right.tables}
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         counts = {name: Counts(read=len(rows), accepted=len(rows)) for name, rows in inputs.items()}
         if all(rows.is_empty() for rows in inputs.values()):
             return Step(weighted(pl.DataFrame(schema={**self.sides.schema, TIME: pl.Int64()}), 1), counts)

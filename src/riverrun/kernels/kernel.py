@@ -21,17 +21,9 @@ MIN_TIME = -(1 << 62)
 MAX_TIME = 1 << 62
 """The watermark at the end of the input: every window closes."""
 
-TIME = "_time"
-WEIGHT = "_weight"
-PARTITION = "_partition"
-OFFSET = "_offset"
-WATERMARK = "_watermark"
-
-HIDDEN = (TIME, WEIGHT, PARTITION, OFFSET)
-
 
 @dataclass(frozen=True)
-class Clock:
+class EpochClock:
     """The time of one epoch, as planned: the watermarks of this node at its start and its end."""
 
     epoch: int
@@ -71,5 +63,5 @@ class Kernel(Protocol):
     def tables(self) -> Mapping[str, TableSpec]:
         """The state tables it needs."""
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         """One epoch: read and change the state, return the changes. Inputs are "in", or "left" and "right"."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from riverrun.columns import OFFSET, PARTITION, TIME
 from riverrun.kernels.changes import difference, refuse_retractions
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, Clock, Counts, Step
+from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, TableSpec
 
@@ -19,7 +20,7 @@ _ORDER = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64()}
 
 
 @dataclass(frozen=True)
-class Latest:
+class LatestKernel:
     """Last row per key. `schema` is that of the value columns, key included; null key parts are equal."""
 
     key: tuple[str, ...]
@@ -29,7 +30,7 @@ class Latest:
     def tables(self) -> Mapping[str, TableSpec]:
         return {"rows": TableSpec({**self.schema, **_ORDER}, identity=self.key, probe=self.key)}
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]
         refuse_retractions(arrived, "latest")
         columns = [*self.schema, *_ORDER]

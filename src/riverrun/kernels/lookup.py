@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.kernels.changes import refuse_retractions
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
-from riverrun.kernels.matching import ID, RECEIVED
+from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.kernels.matching import ID
 from riverrun.kernels.retained import signed
 from riverrun.kernels.sides import Sides
 from riverrun.state.equality import equijoin
@@ -27,7 +28,7 @@ _PASSED = (TIME, WEIGHT, PARTITION, OFFSET, RECEIVED)
 
 
 @dataclass(frozen=True)
-class Lookup:
+class LookupKernel:
     """Rows of "left" beside the table whose weighted changes are "right"; its key is `sides.right_on`.
 
     The result has the columns of `sides` and the row's own `_time`, `_weight`, `_partition`, `_offset`, `_received`.
@@ -50,7 +51,7 @@ class Lookup:
             tables["answers"] = TableSpec(answer, identity=ID, probe=ID, bucket=TIME)
         return tables
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         left, right = inputs["left"], inputs["right"]
         self._update(state["table"], right)
         if not self.retracts:
@@ -108,7 +109,7 @@ class Lookup:
             ]
         )
 
-    def _remember(self, kept: StateTable, rows: pl.DataFrame, answers: pl.DataFrame, clock: Clock) -> None:
+    def _remember(self, kept: StateTable, rows: pl.DataFrame, answers: pl.DataFrame, clock: EpochClock) -> None:
         given = answers.with_columns(rows.select(TIME, *ID).get_columns())
         kept.put(given.filter(pl.col(TIME) >= clock.end))
         kept.release(clock.end)

@@ -9,16 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME
+from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, TIME
 from riverrun.state.equality import equijoin
-from riverrun.state.run import ascending
+from riverrun.state.sorted_run import ascending
 from riverrun.state.table import StateTable, TableSpec
 
 Numbers = npt.NDArray[np.int64]
 
 ID = (PARTITION, OFFSET)
-RECEIVED = "_received"
-BEFORE, AFTER = "_before", "_after"
 STAMP = pl.Datetime("us", "UTC")
 
 _BUCKET = "_bucket"
@@ -99,7 +97,7 @@ def written_out(first: Numbers, behind: Numbers) -> tuple[Numbers, Numbers]:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptRows:
     """A table of rows that are kept for a time, found by the key columns `on`.
 
     Its buckets are a part of that time: coarse, since rows of one bucket are cheap to write, and fine enough to let
@@ -142,7 +140,7 @@ class Kept:
         return rows.with_columns((pl.col(TIME) // self._width).alias(_BUCKET))
 
 
-def near(kept: Kept, table: StateTable, rows: pl.DataFrame, keys: Sequence[str], lo: int, hi: int) -> pl.DataFrame:
+def near(kept: KeptRows, table: StateTable, rows: pl.DataFrame, keys: Sequence[str], lo: int, hi: int) -> pl.DataFrame:
     """The table's rows, each once, that are equal in key to the `keys` of some of `rows` and in reach of its time.
 
     Rows a little out of reach can be among them. A key is only read at times around those of its own rows, so that
@@ -175,7 +173,7 @@ def slices(time: Numbers, width: int) -> Iterator[npt.NDArray[np.bool_] | None]:
 
 
 def replaced(
-    kept: Kept, table: StateTable, fresh: pl.DataFrame, gone: pl.DataFrame
+    kept: KeptRows, table: StateTable, fresh: pl.DataFrame, gone: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The stored rows that the retractions `gone` take back by id, and the rows that come.
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from riverrun.kernels.kernel import WEIGHT
+from riverrun.columns import WEIGHT
 from riverrun.state.equality import equal_rows
 
 Indexes = npt.NDArray[np.int64]

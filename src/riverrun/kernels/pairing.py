@@ -10,21 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, Clock
-from riverrun.kernels.matching import (
-    AFTER,
-    BEFORE,
-    ID,
-    Kept,
-    Numbers,
-    Timeline,
-    key_numbers,
-    log_order,
-    marked,
-    written_out,
-)
+from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, TIME
+from riverrun.kernels.kernel import EpochClock
+from riverrun.kernels.matching import ID, KeptRows, Numbers, Timeline, key_numbers, log_order, marked, written_out
 from riverrun.state.hashing import hash_columns
-from riverrun.state.run import ascending
+from riverrun.state.sorted_run import ascending
 
 Mask = npt.NDArray[np.bool_]
 
@@ -32,7 +22,7 @@ _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
-class Side:
+class JoinSide:
     """One side: a partner's time minus the row's own is in [lo, hi]; `kept` is its part of the state."""
 
     name: Literal["left", "right"]
@@ -40,14 +30,14 @@ class Side:
     outer: bool
     lo: int
     hi: int
-    kept: Kept
+    kept: KeptRows
 
 
 @dataclass(frozen=True)
-class Rows:
+class PairedRows:
     """The rows of one side that an epoch is about, and whether they were and are part of it."""
 
-    side: Side
+    side: JoinSide
     frame: pl.DataFrame
     number: Numbers
     time: Numbers
@@ -58,8 +48,8 @@ class Rows:
 
 
 def sides_of(
-    sides: Sequence[Side], held: Sequence[Sequence[pl.DataFrame]], changed: Sequence[pl.DataFrame]
-) -> list[Rows]:
+    sides: Sequence[JoinSide], held: Sequence[Sequence[pl.DataFrame]], changed: Sequence[pl.DataFrame]
+) -> list[PairedRows]:
     """Both sides: rows of the state, each once, and rows that change."""
     frames = [_assembled(*parts) for parts in zip(held, changed, strict=True)]
     numbers = key_numbers(*(frame.select(side.on) for side, frame in zip(sides, frames, strict=True)))
@@ -68,7 +58,7 @@ def sides_of(
         rank = np.empty(len(frame), np.int64)
         rank[log_order(frame)] = np.arange(len(frame))
         time, before, after = (frame[name].to_numpy() for name in (TIME, BEFORE, AFTER))
-        found.append(Rows(side, frame.drop(BEFORE, AFTER), number, time, rank, before, after))
+        found.append(PairedRows(side, frame.drop(BEFORE, AFTER), number, time, rank, before, after))
     return found
 
 
@@ -80,7 +70,7 @@ def _assembled(held: Sequence[pl.DataFrame], changed: pl.DataFrame) -> pl.DataFr
     return pl.concat([marked(staying, True, True), changed])
 
 
-def pairs(left: Rows, right: Rows) -> tuple[Numbers, Numbers, Numbers]:
+def pairs(left: PairedRows, right: PairedRows) -> tuple[Numbers, Numbers, Numbers]:
     """Pairs that come or go, in log order, as indexes of both rows and a weight."""
     # One of the two rows changes at least; a pair of two that change is found from the left.
     new_left, new_right = left.before != left.after, right.before != right.after
@@ -93,7 +83,7 @@ def pairs(left: Rows, right: Rows) -> tuple[Numbers, Numbers, Numbers]:
     return one[order], other[order], weight[order]
 
 
-def _partners(rows: Rows, asking: Numbers, others: Rows, among: Numbers) -> tuple[Numbers, Numbers]:
+def _partners(rows: PairedRows, asking: Numbers, others: PairedRows, among: Numbers) -> tuple[Numbers, Numbers]:
     """All pairs of a row in `asking` with one in `among` of the other side."""
     if not len(asking) or not len(among):
         return _NONE, _NONE
@@ -104,7 +94,7 @@ def _partners(rows: Rows, asking: Numbers, others: Rows, among: Numbers) -> tupl
     return asking[ranges], among[timeline.order[found]]
 
 
-def alone(rows: Rows, others: Rows, clock: Clock) -> tuple[Numbers, Numbers]:
+def alone(rows: PairedRows, others: PairedRows, clock: EpochClock) -> tuple[Numbers, Numbers]:
     """Rows whose being issued alone is taken back, and rows that are now issued alone, in log order."""
     side = rows.side
     over = np.flatnonzero(rows.time + side.hi < clock.end) if side.outer else _NONE

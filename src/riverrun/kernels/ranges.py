@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.kernels.aggregates import Agg, Aggregates
 from riverrun.kernels.aggregates.parts import reduce
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.kernels.matching import written_out
 
 Numbers = npt.NDArray[np.int64]

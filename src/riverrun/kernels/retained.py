@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock
+from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.kernels.kernel import EpochClock
 from riverrun.kernels.windows import ALL, grouped, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.table import TableSpec
@@ -27,13 +28,13 @@ def retained(by: Sequence[str], schema: Mapping[str, pl.DataType], marks: Mappin
     return TableSpec(columns, identity=(ARRIVAL,), probe=keys(by), bucket=TIME)
 
 
-def numbered(rows: pl.DataFrame, by: Sequence[str], clock: Clock) -> pl.DataFrame:
+def numbered(rows: pl.DataFrame, by: Sequence[str], clock: EpochClock) -> pl.DataFrame:
     """The rows of an epoch with their key, each with a number of its own that no other epoch gives."""
     first = clock.epoch << 32
     return grouped(rows, by).with_columns(pl.int_range(first, first + len(rows), dtype=pl.Int64).alias(ARRIVAL))
 
 
-def as_they_came(rows: pl.DataFrame, chosen: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+def as_they_came(rows: pl.DataFrame, chosen: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
     """Some rows of the epoch, by their numbers."""
     return rows[chosen[ARRIVAL] - (clock.epoch << 32)]
 

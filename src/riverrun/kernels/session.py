@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from riverrun.columns import TIME
 from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.changes import difference
-from riverrun.kernels.kernel import MAX_TIME, TIME, Clock, Step
+from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
 from riverrun.kernels.ranges import Numbers
 from riverrun.kernels.retained import ARRIVAL, ORDER, as_they_came, cancelled, numbered, retained, signed
 from riverrun.kernels.windows import accounted, extent, keys
@@ -32,7 +33,7 @@ _SPAN = {"_first": pl.Int64(), "_last": pl.Int64(), "_end": pl.Int64()}
 
 
 @dataclass(frozen=True)
-class Session:
+class SessionKernel:
     """Aggregates per session. `schema` has the columns `by` and those that are aggregated.
 
     `horizon` keeps closed sessions that much longer, open to correction; `aside` hands late rows on; `update` shows
@@ -59,7 +60,7 @@ class Session:
     def _key(self) -> tuple[str, ...]:
         return keys(self.by)
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         sessions, rows = state["sessions"], state["rows"]
         arrived = numbered(inputs["in"], self.by, clock)
         added, retractions = signed(arrived)
@@ -131,7 +132,7 @@ class Session:
         bounds = {"_first": start[first], "_last": last, "_end": last + self.gap, "_touched": touched}
         return ordered.with_columns(pl.Series(name, np.repeat(values, sizes)) for name, values in bounds.items())
 
-    def _close(self, sessions: StateTable, rows: StateTable, changed: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+    def _close(self, sessions: StateTable, rows: StateTable, changed: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """Results of the sessions to show now, remembered while they may change; forgets what can change no more."""
         span = [*self._key, *_SPAN]
         over = clock.end - self.horizon

@@ -12,7 +12,7 @@ LEFT, RIGHT = "left", "right"
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class JoinOutput:
     """One column of the result, and the column of which side it is. A key is that of either side, left first."""
 
     name: str
@@ -31,7 +31,7 @@ class Sides:
     right_on: tuple[str, ...]
     left: Mapping[str, pl.DataType]
     right: Mapping[str, pl.DataType]
-    outputs: tuple[Output, ...]
+    outputs: tuple[JoinOutput, ...]
 
     def names(self, side: Literal["left", "right"]) -> dict[str, str]:
         """Columns of one side → names in the result, keys included."""
@@ -56,7 +56,7 @@ class Sides:
         keys = dict(zip(self.left_on, self.right_on, strict=True))
         height = next(len(side) for side in (left, right) if side is not None)
 
-        def column(part: Output) -> pl.Series:
+        def column(part: JoinOutput) -> pl.Series:
             source, name = (right, part.column) if part.side == "right" else (left, part.column)
             if source is None and part.side == "key":
                 source, name = right, keys[part.column]

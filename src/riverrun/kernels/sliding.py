@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from riverrun.columns import TIME
 from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.changes import difference
-from riverrun.kernels.kernel import TIME, Clock, Step
+from riverrun.kernels.kernel import EpochClock, Step
 from riverrun.kernels.ranges import Numbers, over_ranges, trailing
 from riverrun.kernels.retained import ORDER, as_they_came, cancelled, numbered, retained, signed
 from riverrun.kernels.windows import START, accounted, bounded, extent, keys
@@ -24,7 +25,7 @@ from riverrun.state.table import State, StateTable, TableSpec
 
 
 @dataclass(frozen=True)
-class Sliding:
+class SlidingKernel:
     """Aggregates over the last `size` of each key. `schema` has the columns `by` and those that are aggregated.
 
     `horizon` keeps closed windows that much longer, open to correction; `aside` hands late rows on; `update` shows
@@ -55,7 +56,7 @@ class Sliding:
     def _reissues(self) -> bool:
         return self.update or self.horizon > 0
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         rows = state["rows"]
         arrived = numbered(inputs["in"], self.by, clock)
         added, retractions = signed(arrived)

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from riverrun.columns import DELETED, TIME
 from riverrun.kernels.changes import difference
-from riverrun.kernels.kernel import TIME, Clock, Counts, Step
+from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, TableSpec
 
-DELETED = "_deleted"
-
 
 @dataclass(frozen=True)
-class Table:
+class TableKernel:
     """Last row per key. The input has `_deleted` beside the columns of `schema`, which has the key too."""
 
     key: tuple[str, ...]
@@ -29,7 +28,7 @@ class Table:
     def tables(self) -> Mapping[str, TableSpec]:
         return {"rows": TableSpec({**self.schema, TIME: pl.Int64()}, identity=self.key, probe=self.key)}
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived, rows = inputs["in"], state["rows"]
         columns = [*self.schema, TIME]
         newest = arrived.unique(self.key, keep="last", maintain_order=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from riverrun.kernels.kernel import TIME
+from riverrun.columns import TIME
 from riverrun.kernels.netting import versions
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, TableSpec

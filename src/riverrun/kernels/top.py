@@ -18,16 +18,17 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.kernels.changes import refuse_retractions
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT, Clock, Counts, Step
+from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.netting import uncancelled, versions
 from riverrun.kernels.ranking import GROUP, Mask, Numbers, OrderBy, Ranking
 from riverrun.kernels.windows import ALL, keyed, keys, weighted
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, TableSpec
 
-__all__ = ["OrderBy", "Top"]
+__all__ = ["OrderBy", "TopKernel"]
 
 HEAD, REST = "head", "rest"
 _ORIGIN = {PARTITION: pl.Int32(), OFFSET: pl.Int64()}
@@ -38,7 +39,7 @@ _HELD, _INSIDE, _BACK = "_held", "_inside", "_back"
 
 
 @dataclass(frozen=True)
-class Top:
+class TopKernel:
     """First `n` rows per group `per`. `schema` has all columns of the input, those of `order` included.
 
     The input is a table with `key` (without one it has one row at most), or (`stream`) rows named by `_partition` and
@@ -81,7 +82,7 @@ class Top:
         rest = TableSpec(columns, identity=self._id, probe=keys(self.per))
         return {HEAD: head, REST: rest} if self.retracts else {HEAD: head}
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]
         if not self.retracts:
             refuse_retractions(arrived, "top")

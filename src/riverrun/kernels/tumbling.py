@@ -12,16 +12,17 @@ from functools import cached_property
 
 import polars as pl
 
+from riverrun.columns import TIME, WEIGHT
 from riverrun.kernels.aggregates.aggregates import Aggregates
-from riverrun.kernels.aggregates.tallies import Place
+from riverrun.kernels.aggregates.tallies import CellAddress
 from riverrun.kernels.cells import Cells
-from riverrun.kernels.kernel import TIME, WEIGHT, Clock, Step
+from riverrun.kernels.kernel import EpochClock, Step
 from riverrun.kernels.windows import ALL, START, accounted, bounded, grouped, keys, weighted
 from riverrun.state.table import State, TableSpec
 
 
 @dataclass(frozen=True)
-class Tumbling:
+class TumblingKernel:
     """Results per key and window. `schema` has the columns `by` and those that are aggregated.
 
     `horizon` keeps closed windows that much longer, open to correction; `aside` hands late rows on; `update` shows
@@ -39,14 +40,14 @@ class Tumbling:
 
     @cached_property
     def _cells(self) -> Cells:
-        place = Place(keys(self.by), {**self.schema, ALL: pl.Int8(), START: pl.Int64()}, START)
+        place = CellAddress(keys(self.by), {**self.schema, ALL: pl.Int8(), START: pl.Int64()}, START)
         return Cells(place, self.aggregates, gathered=not self.update)
 
     @property
     def tables(self) -> Mapping[str, TableSpec]:
         return self._cells.tables
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]
         start = (pl.col(TIME) - self.offset).floordiv(self.size) * self.size + self.offset
         rows = grouped(arrived, self.by).with_columns(start.alias(START))

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from riverrun.kernels.kernel import MIN_TIME, OFFSET, PARTITION, TIME, WEIGHT, Clock
-from riverrun.kernels.matching import RECEIVED, STAMP, Numbers, Timeline, key_numbers, slices
-from riverrun.kernels.table import DELETED
+from riverrun.columns import DELETED, OFFSET, PARTITION, RECEIVED, TIME, VERSION, WEIGHT
+from riverrun.kernels.kernel import MIN_TIME, EpochClock
+from riverrun.kernels.matching import STAMP, Numbers, Timeline, key_numbers, slices
 from riverrun.state.equality import equijoin
 from riverrun.state.table import FOUND, State, TableSpec
 
-VERSION = "_version"
 _PARTITIONS = 1024
 """Partition numbers of the log below this; above it, the number says which topic it is."""
 
@@ -46,7 +45,7 @@ class Versions:
             "base": TableSpec(columns, identity=self.key, probe=self.key),
         }
 
-    def arrived(self, rows: pl.DataFrame, clock: Clock, oldest: int) -> pl.DataFrame:
+    def arrived(self, rows: pl.DataFrame, clock: EpochClock, oldest: int) -> pl.DataFrame:
         """The input as versions. Those with a null in their key, which nobody finds, are left out.
 
         A deletion in a derived table is never late: it counts from `oldest` on, if not from its own time.
@@ -79,7 +78,7 @@ class Versions:
         return beside.filter(~held[FOUND] | later).select(last.columns)
 
     def valid(
-        self, state: State, rows: pl.DataFrame, on: Sequence[str], came: pl.DataFrame, clock: Clock
+        self, state: State, rows: pl.DataFrame, on: Sequence[str], came: pl.DataFrame, clock: EpochClock
     ) -> tuple[pl.DataFrame, Numbers, Numbers]:
         """Some versions, and for each of `rows` which of them was valid before those that `came`, and is since.
 
@@ -97,7 +96,7 @@ class Versions:
         now = np.concatenate([standing.astype(np.int64), np.arange(len(stored), len(known))])
         return known, old, _newest(number, rows, versions, known, now)
 
-    def _stored(self, state: State, asked: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+    def _stored(self, state: State, asked: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """The versions in state that can be valid at the times asked for, and some others of these keys."""
         columns = list(self.columns)
         spans = asked.group_by(self.key).agg(pl.col(TIME).min().alias("_from"), pl.col(TIME).max().alias("_to"))
@@ -117,7 +116,7 @@ class Versions:
                 parts.append(state["versions"].probe_range(rest, MIN_TIME, lo).select(columns))
         return pl.concat(parts)
 
-    def keep(self, state: State, came: pl.DataFrame, clock: Clock) -> None:
+    def keep(self, state: State, came: pl.DataFrame, clock: EpochClock) -> None:
         """Puts the versions that `came` into the state, and takes from it what nobody can ask for any more."""
         versions, base, low = state["versions"], state["base"], clock.end - self.horizon
         recent = pl.col(TIME) >= low

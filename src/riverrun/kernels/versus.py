@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from riverrun.columns import TIME, WEIGHT
 from riverrun.kernels.changes import difference
-from riverrun.kernels.kernel import TIME, WEIGHT, Clock, Counts, Step
+from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.windows import ALL, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
@@ -22,7 +23,7 @@ START, END = "window_start", "window_end"
 
 
 @dataclass(frozen=True)
-class Versus:
+class VersusKernel:
     """Compares with `earlier` µs before. `schema` is that of the value columns, `by` and the window's included."""
 
     by: tuple[str, ...]
@@ -38,7 +39,7 @@ class Versus:
         schema = {**self.schema, ALL: pl.Int8(), TIME: pl.Int64()}
         return {"windows": TableSpec(schema, identity=(START,), probe=keys(self.by), bucket=TIME)}
 
-    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: Clock) -> Step:
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived, windows = inputs["in"], state["windows"]
         touched = arrived.select(self.key).unique(maintain_order=True)
         # A changed window changes its own row, and, as the earlier one, that of the window after it.

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from riverrun.kernels.kernel import TIME, WATERMARK, WEIGHT, Clock, Counts, Step
+from riverrun.columns import TIME, WATERMARK, WEIGHT
+from riverrun.kernels.kernel import Counts, EpochClock, Step
 
 ALL = "_all"
 """The key of a window without `by`: the same for every row."""
@@ -54,7 +55,7 @@ def bounded(results: pl.DataFrame, by: Sequence[str], values: Sequence[str], siz
     )
 
 
-def accounted(changes: pl.DataFrame, rows: pl.DataFrame, late: pl.DataFrame, clock: Clock, aside: bool) -> Step:
+def accounted(changes: pl.DataFrame, rows: pl.DataFrame, late: pl.DataFrame, clock: EpochClock, aside: bool) -> Step:
     """The step of a window over `rows`: its changes, the ledger, and the late rows where they are put aside."""
     counts = Counts(
         read=len(rows),

@@ -10,6 +10,7 @@ import os
 import shutil
 from contextlib import suppress
 
+from riverrun.columns import check_name
 from riverrun.errors import Corrupt, NotFound, Unavailable, did_you_mean
 from riverrun.failpoints import failpoint
 from riverrun.log import embedded
@@ -18,7 +19,7 @@ from riverrun.log.board import mark_dropped
 from riverrun.log.coordination import Coordination
 from riverrun.log.durability import sync_file
 from riverrun.log.embedded import EmbeddedTopic, load_spec
-from riverrun.log.spec import TopicSpec, check_name
+from riverrun.log.spec import TopicSpec
 from riverrun.settings import Settings
 
 

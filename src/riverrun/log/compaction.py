@@ -8,15 +8,15 @@ there once, and the next one only has to look for the keys that were appended si
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from riverrun.durations import wall_clock
 from riverrun.errors import Invalid
 from riverrun.failpoints import failpoint
 from riverrun.log.durability import sync_file
 from riverrun.log.replacement import replace
-from riverrun.log.rewrite import Pace, Source, at_full_speed, rewrite_segments
+from riverrun.log.rewrite import Pace, Rewritten, at_full_speed, rewrite_segments
 from riverrun.log.sealing import seal
 from riverrun.log.segment import Segment
 from riverrun.log.segments import Entry
@@ -59,7 +59,7 @@ def compact_sealed(topic: EmbeddedTopic, pace: Pace = at_full_speed) -> dict[str
         segment = Segment(entry.directory, entry.first_commit)
         indexes.append(segment.index(segment.size, pace))
         topic.know_versions(indexes[-1])
-    horizon = time.time_ns() // 1000 - topic.settings.tombstone_grace
+    horizon = wall_clock() - topic.settings.tombstone_grace
     survivors = Survivors(topic.spec, topic.schemas, horizon, pace)
     keeps = survivors.choose(sealed, indexes, _read_mark(topic))
 
@@ -68,7 +68,7 @@ def compact_sealed(topic: EmbeddedTopic, pace: Pace = at_full_speed) -> dict[str
     for first, last in _runs(sealed, left, [bool(keep) for keep in keeps], topic.settings.segment_bytes):
         run = sealed[first:last]
         opened = [Segment(entry.directory, entry.first_commit) for entry in run]
-        sources = [Source(s, i, k) for s, i, k in zip(opened, indexes[first:last], keeps[first:last], strict=True)]
+        sources = [Rewritten(s, i, k) for s, i, k in zip(opened, indexes[first:last], keeps[first:last], strict=True)]
         following = sealed[last] if last < len(sealed) else active
         pieces = rewrite_segments(sources, topic.spec, topic.schemas, pace)
         replace(topic.journal, run, following, pieces, "compact")

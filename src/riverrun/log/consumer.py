@@ -27,13 +27,13 @@ from typing import Self
 
 import pyarrow as pa
 
+from riverrun.columns import check_name
 from riverrun.durations import Duration, micros
 from riverrun.errors import Closed, Fenced, Invalid, NotFound
 from riverrun.log.assignment import Slot
 from riverrun.log.coordination import Coordination
 from riverrun.log.feed import Feed, warm_up
 from riverrun.log.membership import Membership
-from riverrun.log.spec import check_name
 from riverrun.log.topic import Start, Topic
 from riverrun.log.wake import Bell
 from riverrun.position import Position

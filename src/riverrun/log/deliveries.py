@@ -6,12 +6,11 @@ A message is leased to one worker at a time. `attempt` rises with every delivery
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from sqlite3 import Connection
 from typing import NamedTuple
 
-from riverrun.durations import show
+from riverrun.durations import show, wall_clock
 from riverrun.errors import Conflict, Fenced
 from riverrun.failpoints import failpoint
 from riverrun.log import process
@@ -225,7 +224,7 @@ class Deliveries:
         (number,) = db.execute(f"select next from dead_letters {where}", self._place).fetchone()
         # The topic of the dead letters remembers the numbers it has. Should this table be lost or restored from an
         # older copy, numbers begun anew would be taken for repeats; the clock keeps them rising.
-        number = max(number, time.time_ns() // 1000)
+        number = max(number, wall_clock())
         db.execute(f"update dead_letters set next = ? {where}", (number + 1, *self._place))
         db.execute(
             f"update messages set dead = ?, reason = ?, worker = null, process = null {_PLACE}",

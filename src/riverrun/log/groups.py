@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterable, Mapping
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
+from riverrun.columns import check_name
+from riverrun.durations import wall_clock
 from riverrun.errors import Busy, NotFound, did_you_mean
 from riverrun.log import process
 from riverrun.log.coordination import Coordination
 from riverrun.log.rebalance import live_members, raise_generation
-from riverrun.log.spec import check_name
 from riverrun.log.topic import Start, Topic
 
 _TABLES = ("members", "owners", "starts", "offsets", "cursors", "messages")
 
 
-class Progress(NamedTuple):
+class GroupProgress(NamedTuple):
     """How far a group is in a topic, as the database has it."""
 
     offsets: dict[int, int]  # by partition; what is left out was never committed
@@ -115,7 +116,7 @@ class Groups:
                 rows = [(group, topic, partition, offset) for partition, offset in offsets.items()]
                 db.executemany("insert or replace into cursors values (?, ?, ?, ?)", rows)
             else:
-                now = time.time_ns() // 1000
+                now = wall_clock()
                 db.executemany(
                     "insert or replace into offsets values (?, ?, ?, ?, ?)",
                     [(group, topic, partition, offset, now) for partition, offset in offsets.items()],
@@ -173,20 +174,22 @@ def _topics(db: Connection, group: str) -> list[str]:
     return [topic for (topic,) in db.execute(f"{tables} order by topic", {"group": group})]
 
 
-def _progress(db: Connection, group: str, topic: str) -> Progress:
+def _progress(db: Connection, group: str, topic: str) -> GroupProgress:
     where, place = "where grp = ? and topic = ?", (group, topic)
     upcoming = dict(db.execute(f"select partition, next from cursors {where}", place).fetchall())
     if not upcoming:
-        return Progress(dict(db.execute(f"select partition, offset from offsets {where}", place).fetchall()), {}, {})
+        return GroupProgress(
+            dict(db.execute(f"select partition, offset from offsets {where}", place).fetchall()), {}, {}
+        )
     low, unfinished = dict(upcoming), {}
     for partition, first, count in db.execute(
         f"select partition, min(offset), count(*) from messages {where} group by partition", place
     ):
         low[partition], unfinished[partition] = first, count
-    return Progress(low, unfinished, upcoming)
+    return GroupProgress(low, unfinished, upcoming)
 
 
-def _topic_lag(topic: Topic, progress: Progress) -> dict[str, Any]:
+def _topic_lag(topic: Topic, progress: GroupProgress) -> dict[str, Any]:
     earliest, latest = topic.earliest[topic.name], topic.latest[topic.name]
     partitions: dict[int, dict[str, Any]] = {}
     for p in range(topic.partitions):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from riverrun.durations import wall_clock
 from riverrun.errors import Closed, Corrupt, DiskFull, RiverrunError, Unavailable
 from riverrun.failpoints import failpoint
 from riverrun.log import frame as frames
@@ -24,7 +24,7 @@ from riverrun.log.frame import FENCE, NO_PRODUCER, NO_SEQUENCE, Frame, Header, S
 from riverrun.log.lock import Locked
 from riverrun.log.producers import Claim, Producers
 from riverrun.log.recovery import recover, tail_is_good
-from riverrun.log.segment import Segment, Snapshot, list_segments, segment_path, snapshot_frame
+from riverrun.log.segment import Segment, SegmentSnapshot, list_segments, segment_path, snapshot_frame
 from riverrun.log.segments import Segments
 from riverrun.settings import Settings
 
@@ -56,7 +56,7 @@ class Journal:
     @classmethod
     def create(cls, directory: str, partitions: int) -> None:
         """Write the first segment of a new topic into its directory."""
-        snapshot = Snapshot(offsets=(0,) * partitions, producers={}, appends=0, received=0)
+        snapshot = SegmentSnapshot(offsets=(0,) * partitions, producers={}, appends=0, received=0)
         fd = os.open(segment_path(directory, 1), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             write_all(fd, frames.encode(snapshot_frame(snapshot), Stamp(0, 1), 0, 0, 0, 0), 0)
@@ -284,7 +284,7 @@ class Journal:
         return self.segments.open(self.segments.entries(segment)[-1])
 
     def _commit(self, ends: Ends, batch: Sequence[Frame], stamp: Stamp, roll: bool = False) -> Ends:
-        received = max(ends.received, time.time_ns() // 1000)
+        received = max(ends.received, wall_clock())
         segment, at = ends.segment, ends.end
         buffers: list[Any] = []
         roll = roll or at >= self._settings.segment_bytes
@@ -325,7 +325,7 @@ class Journal:
     def _first_frame(self, ends: Ends, commit: int, received: int) -> list[Any]:
         """What the new segment begins with. Without producers there is nothing to look up."""
         producers = self._track(ends).snapshot(received, self._settings.producer_expiry) if ends.producers else {}
-        snapshot = Snapshot(
+        snapshot = SegmentSnapshot(
             offsets=ends.offsets,
             producers=producers,
             appends=ends.producers,

@@ -20,7 +20,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ScannedOffsets:
     """Offsets from `low` to before `high`, all of them looked at. Tombstones and gaps have no record."""
 
     low: int
@@ -34,7 +34,7 @@ class Lookahead:
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
-        self._stretches: dict[int, Stretch] = {}
+        self._stretches: dict[int, ScannedOffsets] = {}
         self._columns = [*topic.schema.names, "_offset", "_key", "_deleted"]
 
     def following(self, partition: int, offset: int) -> tuple[int | None, int] | None:
@@ -64,7 +64,7 @@ class Lookahead:
         found = at < len(stretch.offsets) and stretch.offsets[at] == offset
         return stretch.records[at] if found else None
 
-    def _stretch(self, partition: int, low: int, high: int) -> Stretch:
+    def _stretch(self, partition: int, low: int, high: int) -> ScannedOffsets:
         offsets: list[int] = []
         records: list[Record] = []
         size, names = 0, self._topic.schema.names
@@ -84,5 +84,5 @@ class Lookahead:
                     offsets.append(offset)
                     records.append(Record(row, key))
             if size > _BYTES:
-                return Stretch(low, batch.column("_offset")[-1].as_py() + 1, offsets, records)
-        return Stretch(low, high, offsets, records)
+                return ScannedOffsets(low, batch.column("_offset")[-1].as_py() + 1, offsets, records)
+        return ScannedOffsets(low, high, offsets, records)

@@ -10,13 +10,13 @@ import atexit
 import json
 import os
 import threading
-import time
 import uuid
 import weakref
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from sqlite3 import Connection
 
+from riverrun.durations import wall_clock
 from riverrun.errors import Closed, Conflict, Fenced, RiverrunError, Transient
 from riverrun.failpoints import failpoint
 from riverrun.log import process
@@ -134,7 +134,7 @@ class Membership:
             lost = [slot for slot in offsets if slot not in owned or owned[slot] != epochs.get(slot)]
             if lost:
                 raise self.fenced(db, min(lost))
-            now = time.time_ns() // 1000
+            now = wall_clock()
             db.executemany(
                 "insert or replace into offsets values (?, ?, ?, ?, ?)",
                 [(self.group, *slot, offset, now) for slot, offset in offsets.items()],

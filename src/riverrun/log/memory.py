@@ -30,7 +30,7 @@ from riverrun.log.coordination import Coordination
 from riverrun.log.frame import NEVER, NO_SEQUENCE, NO_TIME, PROMISE, ROWS, Frame
 from riverrun.log.producers import Claim, Producers
 from riverrun.log.rates import WINDOW
-from riverrun.log.segment import Snapshot
+from riverrun.log.segment import SegmentSnapshot
 from riverrun.log.spec import UNSET, TopicSpec, added_columns
 from riverrun.log.topic import Summary, Topic
 from riverrun.log.wake import Bell
@@ -114,7 +114,7 @@ class _Store:
         self.appends = 0
         self.turn = 0
         self.bells: weakref.WeakSet[Bell] = weakref.WeakSet()
-        self.producers = Producers(Snapshot(offsets=(0,) * partitions, producers={}, appends=0, received=0))
+        self.producers = Producers(SegmentSnapshot(offsets=(0,) * partitions, producers={}, appends=0, received=0))
 
 
 class MemoryTopic(Topic):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from riverrun.errors import Fenced, Invalid
 from riverrun.log.frame import NO_PRODUCER, NO_SEQUENCE, Header
-from riverrun.log.segment import Producer, Recent, Snapshot
+from riverrun.log.segment import ProducerMemory, RememberedAppend, SegmentSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ _REMEMBERED = 5  # repeats come soon after; an older one is answered with the ol
 class Producers:
     """All producers of a topic as of some commit."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: SegmentSnapshot) -> None:
         self.known = {
-            name: Producer(known.fence, known.received, list(known.recent))
+            name: ProducerMemory(known.fence, known.received, list(known.recent))
             for name, known in snapshot.producers.items()
         }
         self.offsets = list(snapshot.offsets)
@@ -58,11 +58,11 @@ class Producers:
 
     def note(self, producer: bytes, fence: int, sequence: int, received: int) -> None:
         """An append of this producer ends here."""
-        known = self.known.setdefault(producer, Producer())
+        known = self.known.setdefault(producer, ProducerMemory())
         known.fence, known.received = max(known.fence, fence), received
         self.appends += 1
         if sequence != NO_SEQUENCE:
-            known.recent.append(Recent(sequence, tuple(self.offsets)))
+            known.recent.append(RememberedAppend(sequence, tuple(self.offsets)))
             del known.recent[:-_REMEMBERED]
 
     def check(self, topic: str, name: str, producer: bytes, fence: int, sequence: int) -> tuple[int, ...] | None:
@@ -79,6 +79,6 @@ class Producers:
             return None
         return next(recent.offsets for recent in known.recent if recent.sequence >= sequence)
 
-    def snapshot(self, received: int, expiry: int) -> dict[bytes, Producer]:
+    def snapshot(self, received: int, expiry: int) -> dict[bytes, ProducerMemory]:
         """What the next segment must know: everybody with a fence, and whoever wrote not too long ago."""
         return {n: known for n, known in self.known.items() if known.fence or known.received > received - expiry}

@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from riverrun.columns import check_name
 from riverrun.durations import Duration, micros
 from riverrun.errors import Closed, Fenced, Invalid, NotFound, OutOfRange, RiverrunError
 from riverrun.log.dead_letters import DeadLetters
 from riverrun.log.deliveries import Deliveries, Delivery, Dying, Unread
 from riverrun.log.feed import warm_up
 from riverrun.log.lookahead import Lookahead
-from riverrun.log.spec import check_name
 from riverrun.log.topic import Topic
 from riverrun.log.wake import Bell
 from riverrun.position import Position

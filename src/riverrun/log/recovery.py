@@ -14,7 +14,7 @@ from riverrun.log import frame as frames
 from riverrun.log.board import Ends
 from riverrun.log.durability import sync_file
 from riverrun.log.frame import MAGIC, NO_PRODUCER, SNAPSHOT, Header
-from riverrun.log.segment import Segment, Snapshot, list_segments, read_index, segment_path
+from riverrun.log.segment import Segment, SegmentSnapshot, list_segments, read_index, segment_path
 
 log = logging.getLogger("riverrun.log")
 
@@ -113,7 +113,9 @@ def _last_whole_commit(data: memoryview, path: str, first_commit: int, partition
     head = frames.parse(data, 0)
     if head is None or head.kind != SNAPSHOT or not frames.body_is_good(data, 0, head):
         raise _damaged(path, 0)
-    snapshot = msgspec.msgpack.decode(data[head.header_bytes : head.header_bytes + head.body_bytes], type=Snapshot)
+    snapshot = msgspec.msgpack.decode(
+        data[head.header_bytes : head.header_bytes + head.body_bytes], type=SegmentSnapshot
+    )
     if len(snapshot.offsets) != partitions:
         raise Corrupt(f"{path} has {len(snapshot.offsets)} partitions, its topic {partitions}")
     good = Ends(

@@ -7,12 +7,11 @@ the topic: each removal is on the disk before the next.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from riverrun.durations import micros
+from riverrun.durations import micros, wall_clock
 from riverrun.failpoints import failpoint
 from riverrun.log.archive import store
 from riverrun.log.durability import sync_file
@@ -74,7 +73,7 @@ def _expired(topic: EmbeddedTopic, entries: Sequence[Entry]) -> int:
 def _horizon(topic: EmbeddedTopic) -> int:
     """What was received before this is too old."""
     retention = topic.spec.retention
-    return time.time_ns() // 1000 - micros(retention) if isinstance(retention, timedelta) else -(1 << 62)
+    return wall_clock() - micros(retention) if isinstance(retention, timedelta) else -(1 << 62)
 
 
 def _newest(entry: Entry, horizon: int) -> int:

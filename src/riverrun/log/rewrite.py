@@ -36,7 +36,7 @@ def at_full_speed() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Rewritten:
     """A segment to be written again."""
 
     segment: Segment
@@ -55,11 +55,11 @@ def rewrite_segment(
     segment: Segment, keep: Keep, spec: TopicSpec, schemas: Mapping[int, pa.Schema], pace: Pace = at_full_speed
 ) -> Iterator[Piece]:
     """The frames of a segment with only the rows that `keep` leaves, small ones merged."""
-    return rewrite_segments([Source(segment, segment.index(segment.size), keep)], spec, schemas, pace)
+    return rewrite_segments([Rewritten(segment, segment.index(segment.size), keep)], spec, schemas, pace)
 
 
 def rewrite_segments(
-    sources: Sequence[Source], spec: TopicSpec, schemas: Mapping[int, pa.Schema], pace: Pace = at_full_speed
+    sources: Sequence[Rewritten], spec: TopicSpec, schemas: Mapping[int, pa.Schema], pace: Pace = at_full_speed
 ) -> Iterator[Piece]:
     """The frames of one segment that takes the place of several."""
     for places in _groups(sources):
@@ -73,7 +73,7 @@ def rewrite_segments(
         yield _merged(chosen, spec, schemas, pace)
 
 
-def _groups(sources: Sequence[Source]) -> list[np.ndarray]:
+def _groups(sources: Sequence[Rewritten]) -> list[np.ndarray]:
     """Which frames become one: pairs of (source, number), in the order of the first of each group."""
     index = np.concatenate([source.index for source in sources])
     places = np.concatenate(
@@ -130,7 +130,7 @@ def _unchanged(segment: Segment, entry: Any) -> Frame:
 
 
 def _merged(
-    chosen: Sequence[tuple[Source, np.ndarray]], spec: TopicSpec, schemas: Mapping[int, pa.Schema], pace: Pace
+    chosen: Sequence[tuple[Rewritten, np.ndarray]], spec: TopicSpec, schemas: Mapping[int, pa.Schema], pace: Pace
 ) -> Piece:
     """One frame of one partition. Rows of an older schema get the newest one of the group, with nulls."""
     every = np.concatenate([source.index[numbers] for source, numbers in chosen])

@@ -10,7 +10,6 @@ import datetime as dt
 import decimal
 import math
 import re
-import time
 from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
 from operator import contains
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun import ddl
+from riverrun.durations import wall_clock
 from riverrun.errors import Invalid, RecordTooLarge, did_you_mean
 from riverrun.log.spec import TopicSpec
 
@@ -227,7 +227,7 @@ def completed(batch: pa.RecordBatch) -> pa.RecordBatch:
         at = batch.schema.get_field_index(name)
         if at >= 0 and batch.column(at).null_count:
             field = batch.schema.field(at)
-            other = pa.scalar(False if name == "_deleted" else time.time_ns() // 1000, field.type)
+            other = pa.scalar(False if name == "_deleted" else wall_clock(), field.type)
             batch = batch.set_column(at, field, pc.fill_null(batch.column(at), other))
     return batch
 

@@ -28,30 +28,30 @@ _PLACE = ("at", "header_bytes", "body_bytes", "body_crc")
 _SMALL = 256 << 10  # below this a pread is cheaper than a new mapping
 
 
-class Recent(msgspec.Struct, array_like=True):
+class RememberedAppend(msgspec.Struct, array_like=True):
     """One remembered append of a producer: its sequence, and the ends of all partitions behind it."""
 
     sequence: int
     offsets: tuple[int, ...]
 
 
-class Producer(msgspec.Struct, array_like=True):
+class ProducerMemory(msgspec.Struct, array_like=True):
     """What is remembered of a producer, the newest sequence last."""
 
     fence: int = 0
     received: int = 0
-    recent: list[Recent] = []
+    recent: list[RememberedAppend] = []
 
     @property
     def last_sequence(self) -> int:
         return self.recent[-1].sequence if self.recent else NO_SEQUENCE
 
 
-class Snapshot(msgspec.Struct):
+class SegmentSnapshot(msgspec.Struct):
     """The first frame of every segment: all that was known before it, so that nothing older is needed to go on."""
 
     offsets: tuple[int, ...]
-    producers: dict[bytes, Producer]
+    producers: dict[bytes, ProducerMemory]
     appends: int  # how many appends with a producer came before
     received: int
     previous: int = 0  # first commit of the segment before, so that a missing file is noticed
@@ -69,7 +69,7 @@ def list_segments(directory: str) -> list[int]:
     return sorted(int(name) for name in names if name.isdigit())
 
 
-def snapshot_frame(snapshot: Snapshot) -> Frame:
+def snapshot_frame(snapshot: SegmentSnapshot) -> Frame:
     body = msgspec.msgpack.encode(snapshot)
     return Frame(partition=0, rows=0, body=body, body_crc=frames.checksum(body), kind=SNAPSHOT)
 
@@ -97,7 +97,7 @@ class Segment:
         body = self.bytes_at(header.header_bytes, header.body_bytes)
         if frames.checksum(bytes(body)) != header.body_crc:
             raise self.damaged(0)
-        self.snapshot = msgspec.msgpack.decode(body, type=Snapshot)
+        self.snapshot = msgspec.msgpack.decode(body, type=SegmentSnapshot)
 
     def close(self) -> None:
         if self._fd >= 0:

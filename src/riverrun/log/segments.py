@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from riverrun.errors import Corrupt
-from riverrun.log.segment import Segment, Snapshot, list_segments, segment_path
+from riverrun.log.segment import Segment, SegmentSnapshot, list_segments, segment_path
 
 _OPEN = 64  # segments kept open; each holds a descriptor and a mapping
 # Two changes of a directory this close together may leave it with the same modification time.
@@ -25,7 +25,7 @@ class Entry(NamedTuple):
     first_commit: int
     file: tuple[int, int]  # inode and header checksum: a rewritten segment is another file
     stat: tuple[int, int]  # inode and time of change: numbers of removed files are given out again
-    snapshot: Snapshot
+    snapshot: SegmentSnapshot
 
     @property
     def path(self) -> str:

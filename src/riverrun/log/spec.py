@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 from riverrun import ddl
+from riverrun.columns import KEY_TYPES, WRITTEN, check_name
 from riverrun.durations import Duration, micros, show
 from riverrun.errors import Conflict, Invalid, did_you_mean
 from riverrun.settings import byte_count
@@ -27,19 +28,8 @@ class Unset(Enum):
 
 UNSET = Unset.UNSET
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
-_KEY_TYPES = {"string", "boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"}
-_PRODUCER_TYPES = {"string", "tinyint", "smallint", "int", "bigint"}
-# Columns that flows write into derived and late topics.
-_WRITTEN = ("_op", "_before", "_after", "_version", "_watermark", "_error", "_position")
-
-
-def check_name(name: str, what: str = "topic") -> str:
-    """The name, if it may be one: it becomes a directory and a part of other names."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", ".."):
-        raise Invalid(f"not a name for a {what}: {name!r}", hint="Use letters, digits, '.', '_', '-'; at most 200")
-    return name
+_PRODUCER_TYPES = frozenset({"string", "tinyint", "smallint", "int", "bigint"})
 
 
 def names(value: str | list[str] | tuple[str, ...] | None) -> tuple[str, ...]:
@@ -158,11 +148,11 @@ class TopicSpec:
         assert isinstance(self.schema, str)
         columns = {column.name: column.type for column in ddl.parse(self.schema)}
         for name in columns:
-            if name.startswith("_") and name not in _WRITTEN:
+            if name.startswith("_") and name not in WRITTEN:
                 raise Invalid(f"topic {self.name}: column {name!r}", hint="Names beginning with '_' are Riverrun's own")
-        roles = [*(("key", name, _KEY_TYPES) for name in self.key)]
+        roles = [*(("key", name, KEY_TYPES) for name in self.key)]
         if isinstance(self.time, str):
-            roles.append(("time", self.time, {"timestamp"}))
+            roles.append(("time", self.time, frozenset({"timestamp"})))
         if isinstance(self.producers, str):
             roles.append(("producers", self.producers, _PRODUCER_TYPES))
         for role, name, types in roles:

@@ -25,7 +25,7 @@ _RECORD = struct.Struct("<IIq")  # bytes of the row, checksum of number and row,
 _NUMBER = struct.Struct("<q")
 
 
-class Chunk(NamedTuple):
+class SpilledRows(NamedTuple):
     """Some rows from the front, the number of the last one, and the place behind it."""
 
     rows: list[bytes]
@@ -93,7 +93,7 @@ class Spill:
         self._end += len(head) + len(row)
         return True
 
-    def front(self, size: int, after: int = -1) -> Chunk:
+    def front(self, size: int, after: int = -1) -> SpilledRows:
         """Rows from the front, about `size` bytes of them, but only those numbered above `after`."""
         data = os.pread(self._fd, min(size, self._end - self._begin), self._begin)
         need = _RECORD.size + (_RECORD.unpack_from(data)[0] if len(data) >= _RECORD.size else 0)
@@ -115,7 +115,7 @@ class Spill:
         if at == 0 and data:
             log.warning("%s: left out %d bytes of a row that was not finished", self.path, self._end - self._begin)
             at = self._end - self._begin
-        return Chunk(rows, number, self._begin + at)
+        return SpilledRows(rows, number, self._begin + at)
 
     def release(self, end: int) -> None:
         """Rows up to `end` are in the topic. An empty file begins again at its start."""

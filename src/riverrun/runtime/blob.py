@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc
 
+from riverrun.columns import BRANCH, CARRIED, OFFSET, PARTITION, ROW_ID
 from riverrun.errors import Invalid
-from riverrun.flow.nodes import BRANCH, ROW_ID
-from riverrun.runtime.branch import HIDDEN, OFFSET, PARTITION, PATHS, WAY
-from riverrun.runtime.job import CARRIED, HIDDEN_KEYS, Branch, base_name
+from riverrun.runtime.branch import PATHS, WAY
+from riverrun.runtime.job import CARRIED_FIELDS, HIDDEN_KEYS, Branch, base_name
 from riverrun.state.hashing import hash_columns
 
 PACKED = pa.schema([("shard", pa.int32()), ("branch", pa.int32()), ("blob", pa.binary())])
@@ -121,7 +121,7 @@ def picked(rows: pa.RecordBatch, branch: Branch) -> pa.RecordBatch:
         column = rows.column(item.column)
         wanted = branch.schema.field(item.name).type
         columns.append(column if column.type == wanted else column.cast(wanted))
-    columns += [rows.column(name) for name in HIDDEN]
+    columns += [rows.column(name) for name in CARRIED]
     return pa.RecordBatch.from_arrays(columns, schema=branch.schema)
 
 
@@ -135,4 +135,4 @@ def to_arrow(rows: pl.DataFrame, schema: pa.Schema) -> pa.RecordBatch:
 
 def carried(schema: pa.Schema) -> pa.Schema:
     """Value columns with the carried ones behind."""
-    return pa.schema([*schema, *CARRIED])
+    return pa.schema([*schema, *CARRIED_FIELDS])

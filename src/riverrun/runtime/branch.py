@@ -9,15 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.ddl import backquoted
 from riverrun.flow.expressions import Expression
 from riverrun.flow.nodes import Drop, Node, Select, Source, Transform, Union, Where, WithColumns
-
-TIME, WEIGHT, PARTITION, OFFSET = "_time", "_weight", "_partition", "_offset"
-HIDDEN = (TIME, WEIGHT, PARTITION, OFFSET)
-# When a row came in. Rows of different partitions have no other order; it is carried where that order matters.
-RECEIVED = "_received"
-ORDER = (RECEIVED, PARTITION, OFFSET)
 
 # Rows of all topics have one order, and every row of a stream an id: `_partition` has the log's partition in its lowest
 # bits, then the topic's number, then the way a row came when there are several (a union).

@@ -11,15 +11,13 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
+from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.errors import Conflict, Corrupt
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
-from riverrun.flow.nodes import Alert
-from riverrun.flow.nodes import Topic as TopicEnd
-from riverrun.flow.nodes import View as ViewEnd
+from riverrun.flow.nodes import AlertEnd, TopicEnd, ViewEnd
 from riverrun.log.topic import Topic
 from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, QUARANTINE, WORK, rows_of
-from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, TIME, WEIGHT
 from riverrun.runtime.host import Control
 from riverrun.runtime.job import Job
 from riverrun.runtime.manifest import Manifest, SourceClock, computation
@@ -193,7 +191,7 @@ class Committer:
         """Rows for an end, in the order of the log."""
         branches = [branch for branch in self._job.branches if branch.target == end]
         rows = pa.concat_tables(rows_of(branch, made.rows.get(branch.index, [])) for branch in branches)
-        order = [(name, "ascending") for name in ORDER if name in rows.column_names]
+        order = [(name, "ascending") for name in LOG_ORDER if name in rows.column_names]
         return rows.sort_by(order) if rows.num_rows > 1 else rows
 
     def _append(self, end: TopicEnd, made: Outputs) -> None:
@@ -209,7 +207,7 @@ class Committer:
             table = rows.select(names).append_column("_time", moment)
         self._appended(topic, table, made)
 
-    def _fire(self, end: Alert, made: Outputs) -> None:
+    def _fire(self, end: AlertEnd, made: Outputs) -> None:
         """Rows that came to be: messages are made of them by whoever sends them."""
         rows = self._rows(end.id, made)
         if not rows.num_rows:

@@ -9,14 +9,14 @@ import polars as pl
 import pyarrow as pa
 
 from riverrun import ddl
+from riverrun.columns import DELETED, RECEIVED, ROW_ID
 from riverrun.errors import Invalid, did_you_mean
 from riverrun.flow import Flow
 from riverrun.flow.nodes import (
-    ROW_ID,
-    Alert,
+    AlertEnd,
     AsOf,
     Changes,
-    Clock,
+    ClockNode,
     Dedupe,
     Drop,
     End,
@@ -30,15 +30,15 @@ from riverrun.flow.nodes import (
     TableSource,
     Top,
     Transform,
+    ViewEnd,
     Window,
     unseen,
 )
-from riverrun.flow.nodes import View as ViewEnd
 from riverrun.flow.windows import Side
 from riverrun.kernels.kernel import Kernel
-from riverrun.runtime.branch import RECEIVED, TOPICS, Item, paths
+from riverrun.runtime.branch import TOPICS, Item, paths
 from riverrun.runtime.job import (
-    CARRIED,
+    CARRIED_FIELDS,
     HIDDEN_KEYS,
     MOMENT,
     RAW,
@@ -51,12 +51,12 @@ from riverrun.runtime.job import (
     raw,
 )
 from riverrun.runtime.operators import filter_column, kernel_of, order_column, reads_versions, value_column
-from riverrun.runtime.wiring import DELETED, Analyst, Wanted, Wiring
+from riverrun.runtime.wiring import Analyst, Wanted, Wiring
 
 # Streams hand on when a row came in: other rows are compared with it in the order of the log.
-_STREAMS = (Clock, Dedupe, JoinStreams, Lookup, AsOf, Changes)
+_STREAMS = (ClockNode, Dedupe, JoinStreams, Lookup, AsOf, Changes)
 # These hand rows on under the ids they came with.
-_PASSING = (Clock, Dedupe, Lookup, AsOf, Top)
+_PASSING = (ClockNode, Dedupe, Lookup, AsOf, Top)
 
 
 def compile_flow(flow: Flow, shards: int, analyst: Analyst | None = None) -> Job:
@@ -108,7 +108,7 @@ class _Compiler:
         clocks = tuple(
             (above.id, above.occurred, above.sent)
             for above in self._flow.nodes
-            if isinstance(above, Clock) and any(path.origin is node for path in paths(above.inputs[0]))
+            if isinstance(above, ClockNode) and any(path.origin is node for path in paths(above.inputs[0]))
         )
         columns = pa.schema([(name, ddl.to_arrow(_known(node.schema[name], node))) for name in wanted])
         self._wiring.outputs[node.id] = columns
@@ -137,7 +137,7 @@ class _Compiler:
             schemas = {name: self._input(node, number, name) for number, name in enumerate(names)}
         late = node.late if isinstance(node, Window) and isinstance(node.late, Side) else None
         # A kernel keeps what it knows of; what only the late topic wants passes it by.
-        unseen = {*dict(CARRIED), RECEIVED, DELETED}
+        unseen = {*dict(CARRIED_FIELDS), RECEIVED, DELETED}
         if late:
             unseen |= set(node.inputs[0].schema) - {name for name, _ in self._aggregated(node)}
         seen = {name: {f.name: _polars(f.type) for f in s if f.name not in unseen} for name, s in schemas.items()}
@@ -174,7 +174,7 @@ class _Compiler:
             self._wiring.add(path.origin.id, node.id, "", items, condition, (), made)
             schema = schema or made
         assert schema is not None
-        given = pa.schema([field for field in schema if field.name not in (*dict(CARRIED), RECEIVED)])
+        given = pa.schema([field for field in schema if field.name not in (*dict(CARRIED_FIELDS), RECEIVED)])
         made = self._analyst.transformed(node, given)
         for name in node.schema:
             if name not in made.names:
@@ -199,7 +199,7 @@ class _Compiler:
     def _raw(self, node: TableSource) -> pa.Schema:
         """A topic's rows with tombstones, for the kernel that makes a table of them."""
         columns = self._wiring.outputs[node.id + RAW]
-        schema = pa.schema([*columns, *CARRIED])
+        schema = pa.schema([*columns, *CARRIED_FIELDS])
         items = tuple(Item(name, name, f"`s`.{ddl.backquoted(name)}") for name in columns.names)
         self._wiring.add(node.id + RAW, node.id, "in", items, None, node.key, schema)
         return schema
@@ -216,7 +216,9 @@ class _Compiler:
         if isinstance(node, Top):
             columns += [(order_column(i), part.expression) for i, part in enumerate(node.order)]
         # A device's offsets, which row came first, which version is the newer.
-        streams = isinstance(node, Clock | Dedupe | JoinStreams) or (isinstance(node, Lookup | AsOf) and number == 0)
+        streams = isinstance(node, ClockNode | Dedupe | JoinStreams) or (
+            isinstance(node, Lookup | AsOf) and number == 0
+        )
         if streams or reads_versions(node, below):
             columns.append((RECEIVED, None))
         return columns
@@ -273,7 +275,7 @@ class _Compiler:
             if node.schema.open:
                 known_here = {name for name, _ in fields}
                 fields += [(f.name, f.type) for f in inner if f.name not in known_here and not f.name.startswith("_")]
-        if isinstance(node, Clock | Dedupe):  # they hand rows on as they came
+        if isinstance(node, ClockNode | Dedupe):  # they hand rows on as they came
             fields = [field for field in fields if field[0] in inner.names]
         if isinstance(node, JoinTables | Top):  # what tells their rows apart goes with them
             fields += [(name, HIDDEN_KEYS[base_name(name)]) for name in hidden_key(node) if not _rides(node, name)]
@@ -299,11 +301,11 @@ class _Compiler:
         wanted: Wanted = [(name, None) for name in self._columns(end.node)]
         found = list(paths(end.node))
         hidden: tuple[str, ...] = ()
-        if isinstance(end, ViewEnd | Alert):
+        if isinstance(end, ViewEnd | AlertEnd):
             hidden = unseen(end.key if isinstance(end, ViewEnd) else end.node.key, end.node)
             if not end.node.is_table or all(_rides(path.origin, ROW_ID) for path in found):
                 hidden = tuple(name for name in hidden if name != ROW_ID)
-            keeps_all = isinstance(end, Alert) or end.keeps_all
+            keeps_all = isinstance(end, AlertEnd) or end.keeps_all
             if not end.node.is_table and not keeps_all and all(_tells_order(path.origin) for path in found):
                 wanted.append((RECEIVED, None))  # the newest row wins
         for path in found:

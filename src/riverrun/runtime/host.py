@@ -11,12 +11,12 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
+from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK, WEIGHT
 from riverrun.errors import Corrupt
 from riverrun.failpoints import failpoint
-from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, WATERMARK, Clock
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
 from riverrun.kernels.watermark import combined, delayed
 from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, WORK, Packer, carried, picked, rows_of, to_arrow
-from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.runtime.job import Job, Operator
 from riverrun.state.directory import StateDirectory
 
@@ -33,13 +33,13 @@ class Control(msgspec.Struct):
     state: str  # where the state files are
     memory: str | None = None  # what the planner remembers after the epoch
 
-    def clock(self, operator: Operator) -> Clock:
+    def clock(self, operator: Operator) -> EpochClock:
         """The node's own clock: the smallest of its sources' watermarks, each minus the delay on the way."""
 
         def at(which: int) -> int:
             return combined(delayed(self.watermarks[source][which], lag) for source, lag in operator.lags.items())
 
-        return Clock(self.epoch, at(0), at(1))
+        return EpochClock(self.epoch, at(0), at(1))
 
 
 class Shard:
@@ -128,7 +128,7 @@ def _input(job: Job, operator: Operator, name: str, shard: Shard) -> pl.DataFram
     frame = pl.from_arrow(pa.concat_tables(rows_of(branch, shard.blobs.get(branch.index, [])) for branch in branches))
     assert isinstance(frame, pl.DataFrame)
     if len(frame) > 1:
-        frame = frame.sort(*(name for name in ORDER if name in frame.columns), maintain_order=True)
+        frame = frame.sort(*(name for name in LOG_ORDER if name in frame.columns), maintain_order=True)
     return frame
 
 

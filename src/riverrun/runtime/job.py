@@ -12,13 +12,13 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from riverrun.flow.nodes import BRANCH, ROW_ID
-from riverrun.kernels.kernel import WATERMARK, Kernel
-from riverrun.runtime.branch import HIDDEN_IN_SQL, OFFSET, PARTITION, RECEIVED, TIME, WEIGHT, Item
+from riverrun.columns import BRANCH, OFFSET, PARTITION, RECEIVED, ROW_ID, TIME, WATERMARK, WEIGHT
+from riverrun.kernels.kernel import Kernel
+from riverrun.runtime.branch import HIDDEN_IN_SQL, Item
 
 MOMENT = pa.timestamp("us", "UTC")
 # Every row carries these: event time, weight, and where it stands in the order of its input.
-CARRIED = ((TIME, pa.int64()), (WEIGHT, pa.int8()), (PARTITION, pa.int32()), (OFFSET, pa.int64()))
+CARRIED_FIELDS = ((TIME, pa.int64()), (WEIGHT, pa.int8()), (PARTITION, pa.int32()), (OFFSET, pa.int64()))
 SQL_TYPES = {
     TIME: MOMENT,
     RECEIVED: MOMENT,

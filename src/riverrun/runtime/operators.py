@@ -13,7 +13,7 @@ from riverrun.flow.aggregates import Measure
 from riverrun.flow.nodes import (
     AsOf,
     Changes,
-    Clock,
+    ClockNode,
     Dedupe,
     Group,
     Join,
@@ -29,14 +29,13 @@ from riverrun.flow.nodes import (
 )
 from riverrun.kernels import clock, dedupe, group, hopping, kernel, latest, session, sliding, table, tumbling, versus
 from riverrun.kernels.aggregates import Agg, Aggregates
-from riverrun.kernels.as_of import AsOf as AsOfKernel
-from riverrun.kernels.change_rows import Changes as ChangesKernel
-from riverrun.kernels.join_streams import JoinStreams as JoinStreamsKernel
-from riverrun.kernels.join_tables import JoinTables as JoinTablesKernel
-from riverrun.kernels.lookup import Lookup as LookupKernel
-from riverrun.kernels.sides import Output, Sides
-from riverrun.kernels.top import OrderBy
-from riverrun.kernels.top import Top as TopKernel
+from riverrun.kernels.as_of import AsOfKernel
+from riverrun.kernels.change_rows import ChangesKernel
+from riverrun.kernels.join_streams import JoinStreamsKernel
+from riverrun.kernels.join_tables import JoinTablesKernel
+from riverrun.kernels.lookup import LookupKernel
+from riverrun.kernels.sides import JoinOutput, Sides
+from riverrun.kernels.top import OrderBy, TopKernel
 from riverrun.runtime.branch import paths
 
 Schema = Mapping[str, pl.DataType]
@@ -73,17 +72,17 @@ def kernel_of(node: Node, schemas: Mapping[str, Schema]) -> kernel.Kernel:
         case Window():
             return _windowed(node, schema)
         case Group():
-            return group.Group(node.by, _aggregates(node.measures, schema, node.inputs[0].retracts), schema)
+            return group.GroupKernel(node.by, _aggregates(node.measures, schema, node.inputs[0].retracts), schema)
         case Latest():
-            return latest.Latest(node.by, schema)
+            return latest.LatestKernel(node.by, schema)
         case Dedupe():
-            return dedupe.Dedupe(node.on, node.within, schema)
+            return dedupe.DedupeKernel(node.on, node.within, schema)
         case Versus():
-            return versus.Versus(node.routes[0], node.earlier, schema)
-        case Clock():
+            return versus.VersusKernel(node.routes[0], node.earlier, schema)
+        case ClockNode():
             return clock.ClockCorrection(node.occurred, node.sent, node.by, schema)
         case TableSource():
-            return table.Table(node.key, schema)
+            return table.TableKernel(node.key, schema)
         case Top():
             return _top(node, schema)
         case Changes():
@@ -97,7 +96,7 @@ def _joined(node: Join, schemas: Mapping[str, Schema]) -> kernel.Kernel:
         right_on=node.routes[1],
         left=schemas["left"],
         right=schemas["right"],
-        outputs=tuple(Output(part.name, part.side, part.column) for part in node.outputs),
+        outputs=tuple(JoinOutput(part.name, part.side, part.column) for part in node.outputs),
     )
     match node:
         case JoinStreams():
@@ -115,8 +114,8 @@ def _joined(node: Join, schemas: Mapping[str, Schema]) -> kernel.Kernel:
                 retracts=node.left.retracts,
             )
         case JoinTables():
-            hidden = [Output(name, "left", name) for name in node.left.key if name not in node.left.schema]
-            hidden += [Output(name, "right", column) for column, name in node.apart.items()]
+            hidden = [JoinOutput(name, "left", name) for name in node.left.key if name not in node.left.schema]
+            hidden += [JoinOutput(name, "right", column) for column, name in node.apart.items()]
             whole = replace(sides, outputs=(*sides.outputs, *hidden))
             return JoinTablesKernel(whole, node.how, node.left.key, node.right.key)
     raise AssertionError(f"{node.place}: there is no kernel for {node.kind}")
@@ -150,13 +149,13 @@ def _windowed(node: Window, schema: Schema) -> kernel.Kernel:
     }
     match node.window:
         case windows.Tumbling(size, offset):
-            return tumbling.Tumbling(node.by, size, aggregates, schema, offset=offset, **late)
+            return tumbling.TumblingKernel(node.by, size, aggregates, schema, offset=offset, **late)
         case windows.Hopping(size, every):
-            return hopping.Hopping(node.by, size, every, aggregates, schema, **late)
+            return hopping.HoppingKernel(node.by, size, every, aggregates, schema, **late)
         case windows.Sliding(size):
-            return sliding.Sliding(node.by, size, aggregates, schema, **late)
+            return sliding.SlidingKernel(node.by, size, aggregates, schema, **late)
         case windows.Session(gap):
-            return session.Session(node.by, gap, aggregates, schema, **late)
+            return session.SessionKernel(node.by, gap, aggregates, schema, **late)
 
 
 def _aggregates(measures: tuple[Measure, ...], schema: Schema, retracts: bool, span: int | None = None) -> Aggregates:

@@ -7,15 +7,13 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from riverrun import ddl
+from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, ROW_ID, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.flow.graph import topics_below
-from riverrun.flow.nodes import ROW_ID, End, unseen
-from riverrun.flow.nodes import Topic as TopicEnd
-from riverrun.flow.nodes import View as ViewEnd
+from riverrun.flow.nodes import End, TopicEnd, ViewEnd, unseen
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
-from riverrun.runtime.branch import OFFSET, ORDER, PARTITION, TIME, WEIGHT
 from riverrun.runtime.job import Job
 from riverrun.views import Store, ViewSpec
 
@@ -23,7 +21,7 @@ from riverrun.views import Store, ViewSpec
 def view_spec(flow: Flow, job: Job, end: ViewEnd, suffix: str) -> ViewSpec:
     """A view's declaration for its store. Rows of a stream without a key are told apart by their place in the log."""
     schema = next(branch.arriving for branch in job.branches if branch.target == end.id)
-    columns = [field for field in schema if field.name not in (TIME, WEIGHT, *ORDER)]
+    columns = [field for field in schema if field.name not in (TIME, WEIGHT, *LOG_ORDER)]
     key = end.key
     if ROW_ID in key and ROW_ID not in schema.names:
         key = tuple(part for name in key for part in ((PARTITION, OFFSET) if name == ROW_ID else (name,)))

@@ -19,6 +19,7 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
+from riverrun.columns import TIME
 from riverrun.durations import wall_clock
 from riverrun.failpoints import failpoint
 from riverrun.kernels.clock import corrected
@@ -27,7 +28,6 @@ from riverrun.kernels.watermark import HEARD, Watermarks, ahead
 from riverrun.log.frame import NO_TIME
 from riverrun.log.topic import Summary, Topic
 from riverrun.position import Position
-from riverrun.runtime.branch import TIME
 from riverrun.runtime.job import Job, Reading
 
 Positions = Mapping[str, Mapping[int, int]]

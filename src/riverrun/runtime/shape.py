@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from riverrun.columns import TIME
 from riverrun.runtime.blob import PACKED
-from riverrun.runtime.branch import TIME
 from riverrun.runtime.job import MOMENT, Job, sql_fields, struct_name
 
 

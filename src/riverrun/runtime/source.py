@@ -15,11 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from riverrun.columns import CARRIED, OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.durations import show
 from riverrun.kernels.watermark import ahead
 from riverrun.log.topic import Topic
 from riverrun.runtime.blob import CONTROL, LEDGER, QUARANTINE, WORK, Packer, picked
-from riverrun.runtime.branch import HIDDEN, OFFSET, PARTITION, PARTITIONS, TIME, WEIGHT
+from riverrun.runtime.branch import PARTITIONS
 from riverrun.runtime.host import Control
 from riverrun.runtime.job import Branch, Job, Reading
 from riverrun.runtime.manifest import state_before
@@ -102,7 +103,7 @@ def _used(job: Job, shape: Shape, readings: Sequence[Reading]) -> list[str] | No
         if reading.origin in shape.structs:
             used += [*reading.columns.names, "_received", "_key"]
         for branch in _packed_here(job, reading):
-            used += [item.column for item in branch.items if item.column and item.column not in HIDDEN]
+            used += [item.column for item in branch.items if item.column and item.column not in CARRIED]
     return list(dict.fromkeys(used))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from riverrun.durations import wall_clock
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
 from riverrun.kernels.watermark import Watermarks
 from riverrun.position import Position
@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def flow_status(flow: str, last: Last, ends: Mapping[str, Mapping[int, int]], home: str) -> dict[str, Any]:
     """Plain data, times as texts. `ends` is where each of its topics ends now, `home` the flow's directory."""
-    now = time.time_ns() // 1000
+    now = wall_clock()
     manifest = Manifest.decode(last.manifest) if last.manifest else None
     return {
         "flow": flow,

@@ -8,13 +8,12 @@ from typing import Protocol
 import pyarrow as pa
 
 from riverrun import ddl
+from riverrun.columns import BRANCH, DELETED
 from riverrun.errors import Invalid
 from riverrun.flow.expressions import Expression
-from riverrun.flow.nodes import BRANCH, Node, StreamSource, Transform
+from riverrun.flow.nodes import Node, StreamSource, Transform
 from riverrun.runtime.branch import PATHS, Composition, Item, Path
-from riverrun.runtime.job import CARRIED, RAW, SQL_TYPES, Branch, hidden_names, sql_fields, struct_name
-
-DELETED = "_deleted"
+from riverrun.runtime.job import CARRIED_FIELDS, RAW, SQL_TYPES, Branch, hidden_names, sql_fields, struct_name
 
 
 class Analyst(Protocol):
@@ -79,7 +78,7 @@ class Wiring:
             items.append(composed.absent(DELETED))
             types[DELETED] = pa.bool_()
             condition = None
-        schema = pa.schema([*((item.name, types[item.name]) for item in items), *CARRIED])
+        schema = pa.schema([*((item.name, types[item.name]) for item in items), *CARRIED_FIELDS])
         return tuple(items), condition, schema
 
     def add(

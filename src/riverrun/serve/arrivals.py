@@ -10,7 +10,7 @@ from riverrun.errors import TimedOut
 from riverrun.position import Position
 from riverrun.serve.backend import Backend
 from riverrun.views import View
-from riverrun.views.epoch import Progress
+from riverrun.views.epoch import ViewProgress
 
 _FRESH = 0.02  # seconds for which what the store said holds
 _SHORTEST, _LONGEST = 0.005, 0.1
@@ -38,10 +38,10 @@ class Arrivals:
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 1.5, _LONGEST)
 
-    async def _progress(self, view: View) -> Progress:
+    async def _progress(self, view: View) -> ViewProgress:
         at, look = self._looks.get(view.name, (0.0, None))
         if look is None or time.monotonic() > at + _FRESH:
             look = asyncio.ensure_future(self._backend.read(lambda: view.progress))
             self._looks[view.name] = (time.monotonic(), look)
-        progress: Progress = await asyncio.shield(look)
+        progress: ViewProgress = await asyncio.shield(look)
         return progress

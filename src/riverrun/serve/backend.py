@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 from riverrun.errors import NotFound
 from riverrun.log.topic import Topic
 from riverrun.river import River
-from riverrun.serve.admission import Admission
-from riverrun.serve.counts import Counts
+from riverrun.serve.counts import RequestCounts
 from riverrun.serve.feed import Feeds
+from riverrun.serve.memory_budget import MemoryBudget
 from riverrun.views import Store
 
 T = TypeVar("T")
@@ -39,8 +39,8 @@ class Backend:
     def __init__(self, river: River, runs: Sequence[Running] = ()) -> None:
         self.river = river
         self.runs = tuple(runs)
-        self.counts = Counts()
-        self.admission = Admission(river.settings.http_memory, river.settings.http_body_bytes)
+        self.counts = RequestCounts()
+        self.admission = MemoryBudget(river.settings.http_memory, river.settings.http_body_bytes)
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []  # what goes on for as long as it is served
         self._opening = threading.Lock()
         self._appending = ThreadPoolExecutor(_APPENDING, "riverrun-append")

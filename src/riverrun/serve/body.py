@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from starlette.requests import ClientDisconnect, Request
 
 from riverrun.errors import Invalid
-from riverrun.serve.admission import Admission
+from riverrun.serve.memory_budget import MemoryBudget
 from riverrun.serve.problems import Refused
 
 _PATIENCE = 30.0  # seconds for a whole body
@@ -19,7 +19,7 @@ _PACKINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 @asynccontextmanager
-async def received(request: Request, limit: int, admission: Admission) -> AsyncIterator[bytes]:
+async def received(request: Request, limit: int, admission: MemoryBudget) -> AsyncIterator[bytes]:
     """The body; the memory it takes is accounted for until this is left."""
     said = request.headers.get("content-length", "")
     packing = request.headers.get("content-encoding", "identity").strip().lower()

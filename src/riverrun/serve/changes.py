@@ -16,7 +16,7 @@ _LARGE = 1 << 18  # bytes of events that are read at once
 _PAUSE = 0.05  # seconds between two looks at a store that others write to
 
 
-class Changes:
+class ViewChanges:
     """Reads the changes behind a cursor; without one, from the oldest that is kept."""
 
     def __init__(self, store: Store, view: str, start: Cursor | None) -> None:

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
-class Counts:
+class RequestCounts:
     """Counters with a registry of their own: several servers in one process do not mix."""
 
     def __init__(self) -> None:

@@ -59,7 +59,7 @@ class FlowStatus(Open):
     here: bool
 
 
-class Health(Open):
+class HealthDocument(Open):
     """Whether the server works."""
 
     status: str

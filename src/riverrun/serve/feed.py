@@ -94,7 +94,7 @@ class Follower:
                 return
 
 
-class Feed:
+class LiveFeed:
     """One reader, and those who follow it. Everything but the reading happens in the event loop."""
 
     def __init__(
@@ -216,7 +216,7 @@ class Feeds:
         self._threads = threads  # each feed takes one
         self._readers = readers
         self._limit = limit
-        self._feeds: dict[Hashable, Feed] = {}
+        self._feeds: dict[Hashable, LiveFeed] = {}
         self.clients = 0
         self._closed = False
 
@@ -244,7 +244,7 @@ class Feeds:
                 if what in self._feeds:
                     made.close()
                 else:
-                    self._feeds[what] = Feed(made, self._threads, self._readers, lambda: self._forget(what))
+                    self._feeds[what] = LiveFeed(made, self._threads, self._readers, lambda: self._forget(what))
             async with aclosing(self._feeds[what].follow(own)) as events:
                 async for part in events:
                     yield part

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from riverrun.errors import RiverrunError
 from riverrun.serve.answers import answer
 from riverrun.serve.backend import Backend
-from riverrun.serve.documents import Health, answers
+from riverrun.serve.documents import HealthDocument, answers
 from riverrun.serve.flows import Flows
 
 _OVER = ("failed", "stopped")
@@ -18,12 +18,12 @@ def health_routes(backend: Backend, flows: Flows) -> APIRouter:
     """The two routes."""
     routes = APIRouter(tags=["operation"])
 
-    @routes.get("/healthz", response_model=Health, responses=answers())
+    @routes.get("/healthz", response_model=HealthDocument, responses=answers())
     async def healthy() -> Response:
         """The process answers."""
         return answer({"status": "ok"})
 
-    @routes.get("/readyz", response_model=Health, responses=answers())
+    @routes.get("/readyz", response_model=HealthDocument, responses=answers())
     async def ready() -> Response:
         """The river can be read, and the flows of this process run."""
         wrong = await backend.read(_wrong, backend, flows)

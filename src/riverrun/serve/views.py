@@ -16,7 +16,7 @@ from riverrun.position import Position
 from riverrun.serve.answers import answer, encode
 from riverrun.serve.arrivals import Arrivals
 from riverrun.serve.backend import Backend
-from riverrun.serve.changes import Changes
+from riverrun.serve.changes import ViewChanges
 from riverrun.serve.documents import ViewSummary, answers
 from riverrun.serve.query import key_parts, selection
 from riverrun.serve.sse import EventStream
@@ -115,8 +115,8 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
         backend.feeds.check()
         store, own = await backend.read(_changes, backend, view, last_event_id or since)
 
-        def at_end() -> Changes:
-            return Changes(store, view, Cursor(store.progress(view).commit))
+        def at_end() -> ViewChanges:
+            return ViewChanges(store, view, Cursor(store.progress(view).commit))
 
         return EventStream(lambda: backend.feeds.follow((store, view), own, at_end))
 
@@ -160,14 +160,14 @@ def _freshness(store: Store, spec: ViewSpec) -> dict[str, str]:
     return {"riverrun-position": str(progress.positions), "riverrun-cursor": str(Cursor(progress.commit))}
 
 
-def _changes(backend: Backend, name: str, since: str | None) -> tuple[Store, Changes]:
+def _changes(backend: Backend, name: str, since: str | None) -> tuple[Store, ViewChanges]:
     store = backend.store()
     store.spec(name)
     if since is None:
         start: Cursor | None = Cursor(store.progress(name).commit)
     else:
         start = None if since == "oldest" else Cursor.parse(since)
-    own = Changes(store, name, start)
+    own = ViewChanges(store, name, start)
     own.open()
     return store, own
 

@@ -13,10 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from riverrun import ddl
+from riverrun.columns import CARRIED, RECEIVED, TIME
 from riverrun.flow import Flow
 from riverrun.flow.nodes import Transform
 from riverrun.runtime.blob import PACKED, PACKED_DDL, Packer
-from riverrun.runtime.branch import HIDDEN, RECEIVED, TIME, Item
+from riverrun.runtime.branch import Item
 from riverrun.runtime.host import run_stage
 from riverrun.runtime.job import Branch, Job, Transformed, sql_fields, struct_name
 from riverrun.runtime.shape import Shape
@@ -84,7 +85,7 @@ def _projected(frame: DataFrame, job: Job, origins: Sequence[str]) -> DataFrame:
 def _expression(branch: Branch) -> str:
     struct = f"`{struct_name(branch.origin)}`"
     fields = [f"{ddl.literal(item.name)}, {_value(item, branch.schema)}" for item in branch.items]
-    for name in HIDDEN:
+    for name in CARRIED:
         value = f"unix_micros({struct}.`{TIME}`)" if name == TIME else f"{struct}.`{name}`"
         fields.append(f"{ddl.literal(name)}, {value}")
     return f"CASE WHEN {_condition(branch)} THEN named_struct({', '.join(fields)}) END"
@@ -137,7 +138,7 @@ def _host(job: Job, stage: int, shape: Shape) -> Callable[[Batches], Iterator[pa
     return host
 
 
-class Analyst:
+class SparkAnalyst:
     """Asks Spark for what the flow could not infer."""
 
     def __init__(self, spark: SparkSession) -> None:

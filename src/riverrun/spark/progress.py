@@ -26,7 +26,7 @@ class Committed:
     work: Mapping[str, float]
 
 
-class Progress:
+class RunProgress:
     """What the last epochs of a run took."""
 
     def __init__(self) -> None:

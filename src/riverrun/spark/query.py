@@ -14,7 +14,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 
 from riverrun.alerts.alerts import Alerts
-from riverrun.durations import Duration, seconds
+from riverrun.durations import Duration, seconds, wall_clock
 from riverrun.errors import Closed, Conflict, Fenced, RiverrunError, TimedOut, Transient, Unavailable
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
@@ -33,8 +33,8 @@ from riverrun.runtime.planner import Limit
 from riverrun.runtime.rebuild import clean
 from riverrun.runtime.status import flow_status, moment
 from riverrun.spark import failures
-from riverrun.spark.compile import Analyst, streaming_frame
-from riverrun.spark.progress import Progress
+from riverrun.spark.compile import SparkAnalyst, streaming_frame
+from riverrun.spark.progress import RunProgress
 from riverrun.spark.rebuild import Rebuild, Rebuilds
 from riverrun.spark.session import cores, session
 from riverrun.spark.source import Deployment, deployed
@@ -74,7 +74,7 @@ class Run:
         admission = self._admitted(rebuild)
         self._spark = session(river.master, river.settings)
         shards = admission.known.shards if admission.known else cores()
-        self._job = compile_flow(flow, shards, Analyst(self._spark))
+        self._job = compile_flow(flow, shards, SparkAnalyst(self._spark))
         self._topics = open_outputs(river, flow, self._job, self._inputs, suffix)
         self._limit = Limit(max_rows or river.settings.epoch_rows, river.settings.epoch_bytes)
         self._fence = 0
@@ -84,7 +84,7 @@ class Run:
         self._trouble: BaseException | None = None  # since when no epoch succeeded
         self._tries = failures.Tries(f"flow {self.name}")
         self._next_try: int | None = None
-        self._progress = Progress()
+        self._progress = RunProgress()
         self._taking = threading.Lock()
         self._halting = threading.Event()
         self._stopping = threading.Event()
@@ -394,6 +394,6 @@ class Run:
         self._trouble = self._raised or error
         self._patience.through(lambda: self._store.check_fence(self.name, self._fence))
         pause = self._tries.pause(self._trouble, self._committer.last.epoch + 1)
-        self._next_try = time.time_ns() // 1000 + int(pause * 1_000_000)
+        self._next_try = wall_clock() + int(pause * 1_000_000)
         self._stopping.wait(pause)
         self._next_try = None

@@ -27,7 +27,7 @@ from riverrun.runtime.planner import Limit
 from riverrun.runtime.rebuild import Successor
 from riverrun.spark import failures
 from riverrun.spark.compile import streaming_frame
-from riverrun.spark.progress import Progress
+from riverrun.spark.progress import RunProgress
 from riverrun.spark.source import Deployment, deployed
 
 log = logging.getLogger("riverrun.spark")
@@ -53,7 +53,7 @@ class Rebuild:
         spark: SparkSession,
         stopping: threading.Event,
         going_on: Callable[[], None],
-        progress: Progress,
+        progress: RunProgress,
     ) -> None:
         self._flow = flow
         self._store = river.store
@@ -178,14 +178,16 @@ class Rebuilds:
     `begin` begins one, `going_on` raises when the run has ended.
     """
 
-    def __init__(self, begin: Callable[[Callable[[], None], Progress], Rebuild], going_on: Callable[[], None]) -> None:
+    def __init__(
+        self, begin: Callable[[Callable[[], None], RunProgress], Rebuild], going_on: Callable[[], None]
+    ) -> None:
         self.current: Rebuild | None = None
         self._begin = begin
         self._going_on = going_on
         self._ready: Rebuild | None = None  # waits for the run to make room for it
         self._lock = threading.Lock()
 
-    def begin(self, progress: Progress) -> Rebuild:
+    def begin(self, progress: RunProgress) -> Rebuild:
         """Begin the one that the run waits for."""
         self.current = self._begin(self._going_on, progress)
         return self.current
@@ -213,7 +215,7 @@ class Rebuilds:
         with self._lock:
             if self.current is not None:
                 raise Conflict(f"flow {flow} is being rebuilt already")
-            self.current = rebuild = self._begin(going_on, Progress())
+            self.current = rebuild = self._begin(going_on, RunProgress())
         try:
             rebuild.approach()
             self._hand_over(rebuild)

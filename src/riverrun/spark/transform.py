@@ -11,20 +11,20 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from riverrun import ddl
+from riverrun.columns import CARRIED, OFFSET, PARTITION, RECEIVED, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.flow.nodes import Transform
-from riverrun.runtime.branch import OFFSET, PARTITION, RECEIVED, TIME, WAY, WEIGHT
+from riverrun.runtime.branch import WAY
 
 ROW = "_row"
 """The column with everything that a row carries: its time, its weight, where it stands in the log."""
 
-_CARRIED = (TIME, WEIGHT, PARTITION, OFFSET)
 _SIBLINGS = np.uint64(20)  # bits: a transform makes fewer than a million rows of one
 
 
 def carried(struct: str, received: bool, path: int) -> str:
     """The `ROW` of an origin's rows, which come this way."""
-    names = [*_CARRIED, *([RECEIVED] if received else [])]
+    names = [*CARRIED, *([RECEIVED] if received else [])]
     fields = [f"'{name}', {_moved(struct, path) if name == PARTITION else f'{struct}.`{name}`'}" for name in names]
     return f"named_struct({', '.join(fields)}) AS {ROW}"
 
@@ -58,7 +58,7 @@ def as_struct(rows: DataFrame, name: str, columns: pa.Schema, packed: Sequence[s
     for field in columns:
         source = f"{ROW}.`{RECEIVED}`" if field.name == RECEIVED else ddl.backquoted(field.name)
         fields.append(f"{ddl.literal(field.name)}, CAST({source} AS {ddl.from_arrow(field.type)})")
-    fields += [f"'{name}', {ROW}.`{name}`" for name in _CARRIED]
+    fields += [f"'{name}', {ROW}.`{name}`" for name in CARRIED]
     return rows.selectExpr(*packed, f"named_struct({', '.join(fields)}) AS {name}")
 
 

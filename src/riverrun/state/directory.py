@@ -24,7 +24,7 @@ from riverrun.errors import Conflict, Invalid, NewerFormat, NotFound, did_you_me
 from riverrun.state.files import Files
 from riverrun.state.layers import RunTable, Stored
 from riverrun.state.merge import absorbed, merge
-from riverrun.state.run import Run
+from riverrun.state.sorted_run import SortedRun
 from riverrun.state.table import StateTable, TableSpec
 
 Entry = dict[str, Any]
@@ -62,10 +62,10 @@ class StateDirectory:
         load = partial(self._load, run["file"], run["size"], spec, name)
         return Stored(run["file"], run["rows"], run["size"], run["lo"], run["hi"], load)
 
-    def _load(self, file: str, size: int, spec: TableSpec, name: str) -> Run:
+    def _load(self, file: str, size: int, spec: TableSpec, name: str) -> SortedRun:
         return _opened(self.files.read(file, size), spec, name)
 
-    def write(self, run: Run, epoch: int, owner: str, table: str) -> Stored:
+    def write(self, run: SortedRun, epoch: int, owner: str, table: str) -> Stored:
         """A run as a new file. The name says who wrote it when, and is never used twice."""
         file = f"{epoch:012d}-{owner}-{re.sub(r'[^A-Za-z0-9_]', '_', table)}-{uuid.uuid4().hex[:12]}.arrow"
         size = self.files.write(file, run.batch)
@@ -136,14 +136,14 @@ def _epoch_of(file: str) -> int:
     return int(found[1]) if found else -1
 
 
-def _opened(batch: pa.RecordBatch, spec: TableSpec, name: str) -> Run:
+def _opened(batch: pa.RecordBatch, spec: TableSpec, name: str) -> SortedRun:
     missing = [column for column in spec.schema if column not in batch.schema.names]
     if missing:
         raise Conflict(
             f"stored state of table {name!r} has no column {', '.join(missing)}",
             hint="The node has changed; rebuild the flow",
         )
-    return Run(batch, spec)
+    return SortedRun(batch, spec)
 
 
 def _encoded(batch: pa.RecordBatch) -> str:

@@ -13,7 +13,7 @@ from riverrun.errors import Invalid
 from riverrun.state.equality import equal_rows
 from riverrun.state.hashing import Hashes, hash_columns
 from riverrun.state.merge import newest
-from riverrun.state.run import GONE, Indexes, Run, ascending
+from riverrun.state.sorted_run import GONE, Indexes, SortedRun, ascending
 from riverrun.state.table import FOUND, TableSpec
 
 
@@ -26,13 +26,13 @@ class Stored:
     size: int
     lo: int
     hi: int
-    load: Callable[[], Run]
+    load: Callable[[], SortedRun]
 
     @cached_property
-    def run(self) -> Run:
+    def run(self) -> SortedRun:
         return self.load()
 
-    def precedes(self, run: Run) -> bool:
+    def precedes(self, run: SortedRun) -> bool:
         """Whether most of its buckets are before those of `run`. Without buckets, it never does."""
         return (self.lo + self.hi) // 2 < run.lo
 
@@ -44,13 +44,13 @@ class Stored:
 class RunTable:
     """One table on runs. Implements `StateTable`."""
 
-    def __init__(self, spec: TableSpec, low: int | None, tail: Run | None, stored: Sequence[Stored]) -> None:
+    def __init__(self, spec: TableSpec, low: int | None, tail: SortedRun | None, stored: Sequence[Stored]) -> None:
         self.spec = spec
         self.low = low
         self.tail = tail
         self.stored = list(stored)
         self._changes: list[pl.DataFrame] = []
-        self._own: Run | None = None
+        self._own: SortedRun | None = None
         self._asked: tuple[pl.DataFrame, Hashes] | None = None
 
     def probe(self, keys: pl.DataFrame) -> pl.DataFrame:
@@ -138,14 +138,14 @@ class RunTable:
         if self.spec.bucket and (self.low is None or below > self.low):
             self.low = below
 
-    def own(self) -> Run | None:
+    def own(self) -> SortedRun | None:
         """The step's own changes, as the newest run."""
         if self._own is None and self._changes:
             self._changes = [newest(self._changes[::-1], self.spec)]
-            self._own = Run.build(self._changes[0], self.spec, self._hashed(self._changes[0]))
+            self._own = SortedRun.build(self._changes[0], self.spec, self._hashed(self._changes[0]))
         return self._own
 
-    def _runs(self, lo: int | None, hi: int | None) -> Iterator[Run]:
+    def _runs(self, lo: int | None, hi: int | None) -> Iterator[SortedRun]:
         """The layers that can have rows with buckets in [lo, hi), newest first."""
         yield from (run for run in (self.own(), self.tail) if run is not None)
         for stored in self.stored:

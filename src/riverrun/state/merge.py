@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from riverrun.state.equality import equal_rows
-from riverrun.state.run import GONE, HASH, Indexes, Run
+from riverrun.state.sorted_run import GONE, HASH, Indexes, SortedRun
 from riverrun.state.table import TableSpec
 
 ABSORB = 1.5
@@ -51,7 +51,7 @@ def newest(layers: Sequence[pl.DataFrame], spec: TableSpec) -> pl.DataFrame:
     return pl.concat(filled).unique(subset=list(spec.key), keep="first", maintain_order=True)
 
 
-def merge(runs: Sequence[Run], spec: TableSpec, low: int | None, whole: bool) -> Run:
+def merge(runs: Sequence[SortedRun], spec: TableSpec, low: int | None, whole: bool) -> SortedRun:
     """One run from several, newest first. `whole`: nothing older is left, so tombstones have done their work."""
     if len(runs) == 1 and not (low is not None and runs[0].lo < low) and not (whole and runs[0].tombstones):
         return runs[0]
@@ -69,10 +69,10 @@ def merge(runs: Sequence[Run], spec: TableSpec, low: int | None, whole: bool) ->
         rows = rows.filter(pl.col(spec.bucket) >= low)
     if whole:
         rows = rows.filter(~pl.col(GONE))
-    return Run.build(rows, spec, rows[HASH].to_numpy())
+    return SortedRun.build(rows, spec, rows[HASH].to_numpy())
 
 
-def _replaced(older: Run, newer: Run, spec: TableSpec) -> Indexes:
+def _replaced(older: SortedRun, newer: SortedRun, spec: TableSpec) -> Indexes:
     """Rows of `older` that `newer` has a version of; for tables with one row per address."""
     probes, rows = older.find(newer.hashes, newer.buckets, None, None)
     columns = [name for name in spec.address if name != spec.bucket]

@@ -34,7 +34,7 @@ from riverrun.runtime.job import Job
 from riverrun.runtime.outputs import declare_views, output_specs
 from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.shape import Shape
-from riverrun.testing.projection import Projection
+from riverrun.testing.projection import DuckProjection
 from riverrun.testing.result import EpochSeen, Result, appendable, moment, topic_rows, view_changes, view_rows
 from riverrun.testing.script import Advance, Append, Crash, Delete, Process, Step, Tick
 from riverrun.views.sqlite import SqliteStore
@@ -81,7 +81,7 @@ class LocalRun:
         self._log = MemoryLog(clock=self._clock)
         self._inputs = {spec.name: self._log.topic(spec) for spec in input_specs(flow, topics, partitions)}
         self._partitions = partitions
-        self._projection = Projection()
+        self._projection = DuckProjection()
         self._plans: list[str] = []  # as Spark keeps them, before an epoch is computed
         self._computed = EpochSeen(0, {}, [], False)
         self._seen: list[EpochSeen] = []

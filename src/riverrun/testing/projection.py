@@ -12,13 +12,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from riverrun import ddl
+from riverrun.columns import CARRIED, TIME
 from riverrun.ddl import Struct, Type
 from riverrun.errors import Invalid
 from riverrun.flow.expressions import expression
 from riverrun.flow.nodes import Transform
 from riverrun.flow.schema import Schema
 from riverrun.runtime.blob import PACKED, Packer
-from riverrun.runtime.branch import HIDDEN, TIME, Item
+from riverrun.runtime.branch import Item
 from riverrun.runtime.job import Branch, Job, struct_name
 from riverrun.testing.translation import HINT, translated
 from riverrun.views.layout import quoted
@@ -38,7 +39,7 @@ def database() -> duckdb.DuckDBPyConnection:
     return db
 
 
-class Projection:
+class DuckProjection:
     """Runs what is between an origin and a target."""
 
     def types(self, origin: str, fields: pa.Schema, items: Sequence[Item]) -> Mapping[str, pa.DataType]:
@@ -67,7 +68,7 @@ class Projection:
     def _rows(self, branch: Branch, rows: pa.Table) -> pa.RecordBatch:
         kinds = {field.name: _duckdb_type(ddl.from_arrow(field.type)) for field in branch.schema}
         items = [f"CAST({_duckdb(i.sql, rows.schema)} AS {kinds[i.name]}) AS {quoted(i.name)}" for i in branch.items]
-        items += [f"epoch_us({quoted(n)})" if n == TIME else f"{quoted(n)}" for n in HIDDEN]
+        items += [f"epoch_us({quoted(n)})" if n == TIME else f"{quoted(n)}" for n in CARRIED]
         condition = _duckdb(branch.condition, rows.schema) if branch.condition else None
         made = _select(branch.origin, rows, ", ".join(items), condition).rename_columns(branch.schema.names)
         table = made.cast(branch.schema).combine_chunks()

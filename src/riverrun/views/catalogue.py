@@ -11,7 +11,7 @@ import msgspec
 
 from riverrun.errors import NotFound, did_you_mean
 from riverrun.position import Position
-from riverrun.views.epoch import Last, Progress
+from riverrun.views.epoch import Last, ViewProgress
 from riverrun.views.positions import from_json, to_json
 from riverrun.views.spec import ViewSpec
 
@@ -23,7 +23,7 @@ FLOWS, VIEWS, EPOCHS, CHANGES, COUNTERS = (
 )
 
 
-class Session(Protocol):
+class Transaction(Protocol):
     """A transaction. Parameters are written as `?`."""
 
     def all(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
@@ -66,7 +66,7 @@ class ViewRow:
     rows: int
     pruned: int
     nulls: tuple[str, ...]
-    stopped: Progress | None = None
+    stopped: ViewProgress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _view(row: tuple[Any, ...]) -> ViewRow:
     return ViewRow(number, read_spec(spec), rebuild, rows, pruned, parts, read_stopped(stopped))
 
 
-def next_id(db: Session) -> int:
+def next_id(db: Transaction) -> int:
     """A number that no view, table or rebuild of the store had before."""
     db.run(f"update {COUNTERS} set value = value + 1 where name = 'id'")
     row = db.one(f"select value from {COUNTERS} where name = 'id'")
@@ -95,7 +95,7 @@ def next_id(db: Session) -> int:
     return int(row[0])
 
 
-def find_flow(db: Session, flow: str, rebuild: int = LIVE) -> FlowRow:
+def find_flow(db: Transaction, flow: str, rebuild: int = LIVE) -> FlowRow:
     """A flow's row; one that was never written is at epoch 0."""
     row = db.one(f"select {_FLOW} from {FLOWS} where flow = ? and rebuild = ?", flow, rebuild)
     if row is None:
@@ -114,41 +114,41 @@ def find_flow(db: Session, flow: str, rebuild: int = LIVE) -> FlowRow:
     return FlowRow(last, seq)
 
 
-def find_fence(db: Session, flow: str) -> Last:
+def find_fence(db: Transaction, flow: str) -> Last:
     """Who may write for a flow, without anything else about it."""
     row = db.one(f"select fence, run from {FLOWS} where flow = ? and rebuild = {LIVE}", flow)
     fence, run = row or (0, "")
     return Last(epoch=0, fence=fence, positions=Position(), run=run)
 
 
-def flow_names(db: Session) -> list[str]:
+def flow_names(db: Transaction) -> list[str]:
     """Every flow, by name."""
     return [name for (name,) in db.all(f"select flow from {FLOWS} where rebuild = {LIVE} order by flow")]
 
 
-def has_flow(db: Session, flow: str, rebuild: int) -> bool:
+def has_flow(db: Transaction, flow: str, rebuild: int) -> bool:
     """Whether the flow, or this rebuild of it, has been written."""
     return db.one(f"select 1 from {FLOWS} where flow = ? and rebuild = ?", flow, rebuild) is not None
 
 
-def find_views(db: Session, flow: str, rebuild: int = LIVE) -> dict[str, ViewRow]:
+def find_views(db: Transaction, flow: str, rebuild: int = LIVE) -> dict[str, ViewRow]:
     """The views of a flow, by name."""
     found = map(_view, db.all(f"select {_VIEW} from {VIEWS} where flow = ? and rebuild = ?", flow, rebuild))
     return {view.spec.name: view for view in found}
 
 
-def all_views(db: Session, rebuild: int = LIVE) -> list[ViewRow]:
+def all_views(db: Transaction, rebuild: int = LIVE) -> list[ViewRow]:
     """Every view, by name."""
     return [_view(row) for row in db.all(f"select {_VIEW} from {VIEWS} where rebuild = ? order by name", rebuild)]
 
 
-def find_view(db: Session, name: str, rebuild: int = LIVE) -> ViewRow | None:
+def find_view(db: Transaction, name: str, rebuild: int = LIVE) -> ViewRow | None:
     """The view with this name, in whatever case it was declared."""
     row = db.one(f"select {_VIEW} from {VIEWS} where folded = ? and rebuild = ?", name.lower(), rebuild)
     return None if row is None else _view(row)
 
 
-def need_view(db: Session, name: str) -> ViewRow:
+def need_view(db: Transaction, name: str) -> ViewRow:
     """The view with exactly this name."""
     view = find_view(db, name)
     if view is None or view.spec.name != name:
@@ -156,7 +156,7 @@ def need_view(db: Session, name: str) -> ViewRow:
     return view
 
 
-def add_view(db: Session, spec: ViewSpec, rebuild: int, pruned: int) -> ViewRow:
+def add_view(db: Transaction, spec: ViewSpec, rebuild: int, pruned: int) -> ViewRow:
     """Write a new view down; its table is numbered as the view is."""
     number = next_id(db)
     db.run(
@@ -178,15 +178,15 @@ def spec_text(spec: ViewSpec) -> str:
     return msgspec.json.encode(spec.as_dict()).decode()
 
 
-def read_stopped(text: str | None) -> Progress | None:
+def read_stopped(text: str | None) -> ViewProgress | None:
     """How far a view was when its flow left it; None while the flow keeps it up."""
     if text is None:
         return None
     commit, epoch, positions, committed = msgspec.json.decode(text)
-    return Progress(commit, epoch, from_json(positions), committed, kept_up=False)
+    return ViewProgress(commit, epoch, from_json(positions), committed, kept_up=False)
 
 
-def keep_only(db: Session, flow: str, views: Collection[str], at: FlowRow) -> None:
+def keep_only(db: Transaction, flow: str, views: Collection[str], at: FlowRow) -> None:
     """Let the other views of a flow stop where it is; those named go on."""
     stopped = msgspec.json.encode((at.seq, at.last.epoch, to_json(at.last.positions), at.last.committed)).decode()
     for view in find_views(db, flow).values():
@@ -195,12 +195,12 @@ def keep_only(db: Session, flow: str, views: Collection[str], at: FlowRow) -> No
             db.run(f"update {VIEWS} set stopped = ? where id = ?", mark, view.id)
 
 
-def mark_nulls(db: Session, view: ViewRow, nulls: Sequence[str]) -> None:
+def mark_nulls(db: Transaction, view: ViewRow, nulls: Sequence[str]) -> None:
     """Remember that these key columns hold nulls."""
     db.run(f"update {VIEWS} set nulls = ? where id = ?", " ".join(nulls), view.id)
 
 
-def write_flow(db: Session, flow: str, rebuild: int, row: FlowRow) -> None:
+def write_flow(db: Transaction, flow: str, rebuild: int, row: FlowRow) -> None:
     """Put a flow's row in place of what was there."""
     last = row.last
     ledger = None if last.ledger is None else msgspec.json.encode(last.ledger)
@@ -213,7 +213,7 @@ def write_flow(db: Session, flow: str, rebuild: int, row: FlowRow) -> None:
     )
 
 
-def write_epoch(db: Session, flow: str, rebuild: int, row: FlowRow) -> None:
+def write_epoch(db: Transaction, flow: str, rebuild: int, row: FlowRow) -> None:
     """Remember an epoch's positions, to recognise it when it comes again and for `as_of`."""
     db.run(
         f"insert into {EPOCHS} (flow, rebuild, seq, epoch, positions, committed) values (?, ?, ?, ?, ?, ?)",

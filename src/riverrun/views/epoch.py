@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from riverrun.durations import wall_clock
 from riverrun.position import Position
 from riverrun.views.positions import Positions
-
-WEIGHT = "_weight"
-
-
-def now() -> int:
-    """Microseconds since 1970, from the wall clock. Only shown and used for retention, never for order."""
-    return time.time_ns() // 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +31,7 @@ class Epoch:
     manifest: bytes | None = None
     ledger: Any = None
     received: int = 0
-    committed: int = field(default_factory=now)
+    committed: int = field(default_factory=wall_clock)
     rebuild: int | None = None
     whole: frozenset[str] = frozenset()
 
@@ -58,7 +51,7 @@ class Last:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ViewProgress:
     """How far a view is: the commit it shows, counted by the store, and the input positions of its topics. It stays there
     when its flow no longer has the view (`kept_up`)."""
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from riverrun.columns import WEIGHT
 from riverrun.views.columns import Kept, conform, give_back, keep, kept_as
-from riverrun.views.epoch import WEIGHT
 from riverrun.views.spec import ViewSpec
 
 if TYPE_CHECKING:

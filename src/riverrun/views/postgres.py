@@ -17,7 +17,7 @@ import psycopg
 from riverrun.durations import Duration
 from riverrun.errors import Closed, Invalid, NewerFormat, TimedOut, Unavailable
 from riverrun.views import catalogue, postgres_tables
-from riverrun.views.catalogue import COUNTERS, Session, ViewRow
+from riverrun.views.catalogue import COUNTERS, Transaction, ViewRow
 from riverrun.views.layout import Layout, quoted
 from riverrun.views.postgres_errors import as_riverrun
 from riverrun.views.spec import ViewSpec
@@ -32,7 +32,7 @@ _LIMITS = {"connect_timeout": 10, "tcp_user_timeout": 30_000}  # a server that d
 _READ = "begin isolation level repeatable read read only"
 
 
-class _Session:
+class _PostgresTransaction:
     def __init__(self, connection: psycopg.Connection) -> None:
         self.connection = connection
 
@@ -112,12 +112,12 @@ class PostgresStore(SqlRebuilds):
             raise as_riverrun(error, self.where) from error
 
     @contextmanager
-    def _writing(self, flow: str) -> Iterator[Session]:
+    def _writing(self, flow: str) -> Iterator[Transaction]:
         with self._lock, self._errors():
             self._check_open()
             self._writer = self._begun(self._writer, "begin")
             try:
-                session = _Session(self._writer)
+                session = _PostgresTransaction(self._writer)
                 session.all("select pg_advisory_xact_lock(hashtextextended(?, 0))", f"{self._schema}/{flow}")
                 yield session
                 self._writer.execute("commit")
@@ -126,14 +126,14 @@ class PostgresStore(SqlRebuilds):
                 raise
 
     @contextmanager
-    def _reading(self) -> Iterator[Session]:
+    def _reading(self) -> Iterator[Transaction]:
         with self._lock:
             self._check_open()
             pooled = self._readers.pop() if self._readers else None
         with self._errors():
             reader = self._begun(pooled, _READ)
             try:
-                yield _Session(reader)
+                yield _PostgresTransaction(reader)
             finally:
                 _roll_back(reader)
                 with self._lock:
@@ -174,16 +174,16 @@ class PostgresStore(SqlRebuilds):
         postgres_tables.check_names(spec)
         super().declare(spec)
 
-    def _create(self, db: Session, view: ViewRow) -> None:
+    def _create(self, db: Transaction, view: ViewRow) -> None:
         postgres_tables.check_names(view.spec)
         for statement in postgres_tables.create(view, Layout.of(view.spec)):
             db.run(statement)
 
-    def _drop(self, db: Session, view: ViewRow) -> None:
+    def _drop(self, db: Transaction, view: ViewRow) -> None:
         db.run(f"drop table {postgres_tables.table(view)}")
         db.run(f"drop table if exists {postgres_tables.stage(view)}")
 
-    def _publish(self, db: Session, view: ViewRow) -> None:
+    def _publish(self, db: Transaction, view: ViewRow) -> None:
         columns = postgres_tables.shown(view, Layout.of(view.spec))
         name, source = quoted(view.spec.name), postgres_tables.table(view)
         db.run("savepoint publish")
@@ -195,30 +195,30 @@ class PostgresStore(SqlRebuilds):
             db.run(f"create view {name} as select {columns} from {source}")
         db.run("release savepoint publish")
 
-    def _unpublish(self, db: Session, view: ViewRow) -> None:
+    def _unpublish(self, db: Transaction, view: ViewRow) -> None:
         db.run(f"drop view {quoted(view.spec.name)}")
 
-    def _note_nulls(self, db: Session, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
+    def _note_nulls(self, db: Transaction, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
         """Nothing: keys may hold nulls."""
 
-    def _stage(self, db: Session, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
+    def _stage(self, db: Transaction, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
         db.run(postgres_tables.create_stage(view, layout))
         db.run(f"truncate {postgres_tables.stage(view)}")
         columns = ", ".join(rows.columns)
-        connection = cast(_Session, db).connection
+        connection = cast(_PostgresTransaction, db).connection
         with connection.cursor().copy(
             f"copy {postgres_tables.stage(view)} ({columns}) from stdin (format csv)"
         ) as copy:
             copy.write(postgres_tables.csv(layout, rows))
 
-    def _delete(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> None:
+    def _delete(self, db: Transaction, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> None:
         self._stage(db, view, layout, keys)
         for condition in postgres_tables.same_key(layout, keys):
             db.run(
                 f"delete from {postgres_tables.table(view)} t using {postgres_tables.stage(view)} s where {condition}"
             )
 
-    def _find(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> pl.DataFrame:
+    def _find(self, db: Transaction, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
         found: list[tuple[Any, ...]] = []
@@ -233,11 +233,11 @@ class PostgresStore(SqlRebuilds):
         assert isinstance(rows, pl.DataFrame)
         return rows
 
-    def _upsert(self, db: Session, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
+    def _upsert(self, db: Transaction, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
         self._stage(db, view, layout, rows.select(layout.columns))
         db.run(postgres_tables.merge(view, layout))
 
-    def _get(self, db: Session, view: ViewRow, layout: Layout, key: Sequence[Any]) -> pa.Table:
+    def _get(self, db: Transaction, view: ViewRow, layout: Layout, key: Sequence[Any]) -> pa.Table:
         condition, parameters = postgres_tables.one_key(layout, key)
         columns = postgres_tables.kept_columns(layout)
         return _fetched(
@@ -256,7 +256,7 @@ class PostgresStore(SqlRebuilds):
     def _ordered(self, view: ViewRow, layout: Layout, column: int) -> tuple[str, str]:
         return postgres_tables.compared(layout, column)
 
-    def _scan(self, db: Session, view: ViewRow, layout: Layout, where: str | None, limit: int | None) -> pa.Table:
+    def _scan(self, db: Transaction, view: ViewRow, layout: Layout, where: str | None, limit: int | None) -> pa.Table:
         # Beside the columns people name in the condition, the stored ones, under names people cannot have.
         own = '"riverrun:{}"'
         stored = ", ".join(f"{name} as {own.format(name)}" for name in layout.columns)
@@ -264,7 +264,7 @@ class PostgresStore(SqlRebuilds):
         condition = "" if where is None else f" where ({where}\n)"
         # With the table before it: alone, the name would mean what is selected, where decimals are text.
         order = ", ".join(self._key_order(view, layout, f"rows.{own}"))
-        cursor = cast(_Session, db).connection.cursor(binary=True)
+        cursor = cast(_PostgresTransaction, db).connection.cursor(binary=True)
         try:
             cursor.execute(
                 f"select {postgres_tables.kept_columns(layout, own)} from {source}{condition}"
@@ -280,7 +280,7 @@ class PostgresStore(SqlRebuilds):
         asked = f'select "riverrun:n" from ({source}) as rows where ({condition}\n) order by 1'
         with self._reading() as db:
             try:
-                found = cast(_Session, db).connection.execute(asked, values)
+                found = cast(_PostgresTransaction, db).connection.execute(asked, values)
             except (psycopg.ProgrammingError, psycopg.DataError) as error:
                 raise _refused(view, where, error) from None
             return [number - 1 for (number,) in found]
@@ -289,7 +289,7 @@ class PostgresStore(SqlRebuilds):
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), timeout: float | None = None
     ) -> list[dict[str, Any]]:
         with self._reading() as db:
-            connection = cast(_Session, db).connection
+            connection = cast(_PostgresTransaction, db).connection
             limit = 0 if timeout is None else max(1, round(timeout * 1000))
             connection.execute("select set_config('statement_timeout', %s, true)", (str(limit),))
             if self._reader_role is not None:

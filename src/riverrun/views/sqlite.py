@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from riverrun.durations import Duration
 from riverrun.errors import Closed, Conflict, Corrupt, Invalid, NewerFormat, RiverrunError, TimedOut, Unavailable
 from riverrun.views import catalogue, sqlite_tables, sqlite_values
-from riverrun.views.catalogue import Session, ViewRow
+from riverrun.views.catalogue import Transaction, ViewRow
 from riverrun.views.layout import Layout, quoted
 from riverrun.views.sqlite_errors import as_riverrun
 from riverrun.views.sqlrebuild import SqlRebuilds
@@ -31,7 +31,7 @@ _APPLICATION = 0x72727677  # "rrvw": what `file` and PRAGMA application_id show
 _STEPS = 10_000  # of SQLite's machine between two looks at the clock
 
 
-class _Session:
+class _SqliteTransaction:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
 
@@ -125,12 +125,12 @@ class SqliteStore(SqlRebuilds):
             raise as_riverrun(error, self.path) from error
 
     @contextmanager
-    def _writing(self, flow: str) -> Iterator[Session]:
+    def _writing(self, flow: str) -> Iterator[Transaction]:
         with self._lock, self._errors():
             self._check_there()
             self._writer.execute("begin immediate")
             try:
-                yield _Session(self._writer)
+                yield _SqliteTransaction(self._writer)
                 self._writer.execute("commit")
             except BaseException:
                 _roll_back(self._writer)
@@ -157,10 +157,10 @@ class SqliteStore(SqlRebuilds):
                         self._close_readers()
 
     @contextmanager
-    def _reading(self) -> Iterator[Session]:
+    def _reading(self) -> Iterator[Transaction]:
         with self._reader() as reader:
             reader.execute("begin")
-            yield _Session(reader)
+            yield _SqliteTransaction(reader)
 
     def _check_there(self) -> None:
         """SQLite would go on writing into a file that was removed."""
@@ -188,25 +188,25 @@ class SqliteStore(SqlRebuilds):
         while self._readers:
             self._readers.pop().close()
 
-    def _create(self, db: Session, view: ViewRow) -> None:
+    def _create(self, db: Transaction, view: ViewRow) -> None:
         db.run(sqlite_tables.create(view, Layout.of(view.spec)))
 
-    def _drop(self, db: Session, view: ViewRow) -> None:
+    def _drop(self, db: Transaction, view: ViewRow) -> None:
         db.run(f"drop table {sqlite_tables.table(view)}")
 
-    def _publish(self, db: Session, view: ViewRow) -> None:
+    def _publish(self, db: Transaction, view: ViewRow) -> None:
         self._unpublish(db, view)
         columns = sqlite_tables.shown(view, Layout.of(view.spec))
         db.run(f"create view {quoted(view.spec.name)} as select {columns} from {sqlite_tables.table(view)}")
 
-    def _unpublish(self, db: Session, view: ViewRow) -> None:
+    def _unpublish(self, db: Transaction, view: ViewRow) -> None:
         db.run(f"drop view if exists {quoted(view.spec.name)}")
 
-    def _delete(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> None:
+    def _delete(self, db: Transaction, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> None:
         statement = f"delete from {sqlite_tables.table(view)} where {sqlite_tables.having(layout)}"
         self._writer.executemany(statement, sqlite_tables.tuples(layout, keys))
 
-    def _find(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> pl.DataFrame:
+    def _find(self, db: Transaction, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
         found: list[tuple[Any, ...]] = []
@@ -218,7 +218,7 @@ class SqliteStore(SqlRebuilds):
         assert isinstance(rows, pl.DataFrame)
         return rows
 
-    def _get(self, db: Session, view: ViewRow, layout: Layout, key: Sequence[Any]) -> pa.Table:
+    def _get(self, db: Transaction, view: ViewRow, layout: Layout, key: Sequence[Any]) -> pa.Table:
         parameters = sqlite_tables.bound_key(layout, key)
         rows = db.all(f"select * from {sqlite_tables.table(view)} where {sqlite_tables.having(layout)}", *parameters)
         return sqlite_tables.fetched(view, layout, rows)
@@ -235,13 +235,13 @@ class SqliteStore(SqlRebuilds):
     def _ordered(self, view: ViewRow, layout: Layout, column: int) -> tuple[str, str]:
         return sqlite_tables.ordered(view, layout, column)
 
-    def _upsert(self, db: Session, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
+    def _upsert(self, db: Transaction, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
         width = len(layout.columns)
         statement = cache(partial(sqlite_tables.upsert, view, layout))
         for parameters in sqlite_tables.bound(layout, rows.select(layout.columns)):
             db.run(statement(len(parameters) // width), *parameters)
 
-    def _scan(self, db: Session, view: ViewRow, layout: Layout, where: str | None, limit: int | None) -> pa.Table:
+    def _scan(self, db: Transaction, view: ViewRow, layout: Layout, where: str | None, limit: int | None) -> pa.Table:
         order = ", ".join(self._key_order(view, layout, "{}"))
         source = sqlite_tables.table(view)
         columns = ", ".join(layout.columns)

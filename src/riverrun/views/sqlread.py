@@ -12,10 +12,10 @@ from riverrun.durations import from_micros
 from riverrun.errors import Invalid, OutOfRange
 from riverrun.position import Position
 from riverrun.views import catalogue
-from riverrun.views.catalogue import CHANGES, EPOCHS, FLOWS, LIVE, VIEWS, Session, ViewRow
+from riverrun.views.catalogue import CHANGES, EPOCHS, FLOWS, LIVE, VIEWS, Transaction, ViewRow
 from riverrun.views.changelog import Change, Cursor, changes_of
 from riverrun.views.columns import keep
-from riverrun.views.epoch import Progress
+from riverrun.views.epoch import ViewProgress
 from riverrun.views.layout import Layout
 from riverrun.views.ops import DELETE, OLD, OP
 from riverrun.views.positions import from_json
@@ -37,11 +37,11 @@ class SqlReads(SqlStore):
     """An SQL store that can be read."""
 
     @abstractmethod
-    def _scan(self, db: Session, view: ViewRow, layout: Layout, where: str | None, limit: int | None) -> pa.Table:
+    def _scan(self, db: Transaction, view: ViewRow, layout: Layout, where: str | None, limit: int | None) -> pa.Table:
         """Kept rows in key order; `where` has been checked."""
 
     @abstractmethod
-    def _get(self, db: Session, view: ViewRow, layout: Layout, key: Sequence[Any]) -> pa.Table:
+    def _get(self, db: Transaction, view: ViewRow, layout: Layout, key: Sequence[Any]) -> pa.Table:
         """The kept row with this key, or none."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class SqlReads(SqlStore):
         with self._reading() as db:
             return catalogue.need_view(db, view).spec
 
-    def progress(self, view: str) -> Progress:
+    def progress(self, view: str) -> ViewProgress:
         with self._reading() as db:
             return _progress(db, view)
 
@@ -173,7 +173,7 @@ class SqlReads(SqlStore):
             )
         return newest, {name: int(count) for name, count in found}
 
-    def version(self, view: str, at: Position | int) -> tuple[Progress, pa.Table]:
+    def version(self, view: str, at: Position | int) -> tuple[ViewProgress, pa.Table]:
         with self._reading() as db:
             row = catalogue.need_view(db, view)
             if row.spec.history_micros is None:
@@ -202,7 +202,7 @@ def _condition(column: str, given: str, operator: str, value: Any) -> tuple[str,
     return (f"({column} is null or {compared})" if operator == "ne" else compared), 1
 
 
-def _progress(db: Session, name: str) -> Progress:
+def _progress(db: Transaction, name: str) -> ViewProgress:
     row = db.one(
         f"select v.spec, v.stopped, f.seq, f.epoch, f.positions, f.committed from {VIEWS} v"
         f" left join {FLOWS} f on f.flow = v.flow and f.rebuild = {LIVE} where v.name = ? and v.rebuild = {LIVE}",
@@ -216,8 +216,8 @@ def _progress(db: Session, name: str) -> Progress:
     if left is not None:
         return replace(left, positions=of_topics(catalogue.read_spec(spec), left.positions))
     if seq is None:
-        return Progress(0, 0, Position(), 0)
-    return Progress(seq, epoch, of_topics(catalogue.read_spec(spec), from_json(positions)), committed)
+        return ViewProgress(0, 0, Position(), 0)
+    return ViewProgress(seq, epoch, of_topics(catalogue.read_spec(spec), from_json(positions)), committed)
 
 
 def of_topics(spec: ViewSpec, positions: Position) -> Position:
@@ -225,7 +225,7 @@ def of_topics(spec: ViewSpec, positions: Position) -> Position:
     return Position({topic: at for topic, at in positions.items() if not spec.topics or topic in spec.topics})
 
 
-def _checked(db: Session, view: ViewRow, cursor: Cursor | None) -> Cursor:
+def _checked(db: Transaction, view: ViewRow, cursor: Cursor | None) -> Cursor:
     if cursor is None:
         return Cursor(view.pruned)
     newest = catalogue.find_flow(db, view.spec.flow).seq
@@ -242,12 +242,12 @@ def _checked(db: Session, view: ViewRow, cursor: Cursor | None) -> Cursor:
 _EPOCH = "seq, epoch, positions, committed"
 
 
-def _known(spec: ViewSpec, row: tuple[int, int, str, int]) -> Progress:
+def _known(spec: ViewSpec, row: tuple[int, int, str, int]) -> ViewProgress:
     seq, epoch, positions, committed = row
-    return Progress(seq, epoch, of_topics(spec, from_json(positions)), committed)
+    return ViewProgress(seq, epoch, of_topics(spec, from_json(positions)), committed)
 
 
-def _by_time(db: Session, view: ViewRow, time: int) -> Progress | None:
+def _by_time(db: Transaction, view: ViewRow, time: int) -> ViewProgress | None:
     rows = db.all(
         f"select {_EPOCH} from {EPOCHS} where flow = ? and rebuild = {LIVE} and committed <= ? and seq <= ?"
         " order by seq desc limit 1",
@@ -256,7 +256,7 @@ def _by_time(db: Session, view: ViewRow, time: int) -> Progress | None:
     return _known(view.spec, rows[0]) if rows else None
 
 
-def _by_position(db: Session, view: ViewRow, wanted: Position) -> Progress | None:
+def _by_position(db: Transaction, view: ViewRow, wanted: Position) -> ViewProgress | None:
     """The first epoch that had read so far, found by halving: positions only grow."""
     seqs = [
         seq
@@ -266,7 +266,7 @@ def _by_position(db: Session, view: ViewRow, wanted: Position) -> Progress | Non
         )
     ]
     low, high = 0, len(seqs)
-    found: Progress | None = None
+    found: ViewProgress | None = None
     while low < high:
         middle = (low + high) // 2
         rows = db.all(
@@ -286,7 +286,7 @@ def _newest(view: ViewRow) -> int:
     return _ALL if view.stopped is None else view.stopped.commit
 
 
-def _range(db: Session, view: ViewRow) -> str:
+def _range(db: Transaction, view: ViewRow) -> str:
     rows = db.all(
         f"select min(committed), max(committed) from {EPOCHS} where flow = ? and rebuild = {LIVE}"
         " and seq between ? and ?",

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from riverrun.columns import WEIGHT
+from riverrun.durations import wall_clock
 from riverrun.errors import Conflict, Invalid, NotFound
 from riverrun.failpoints import failpoint
 from riverrun.position import Position
 from riverrun.views import catalogue
-from riverrun.views.catalogue import CHANGES, EPOCHS, FLOWS, LIVE, VIEWS, FlowRow, Session, ViewRow
-from riverrun.views.epoch import WEIGHT, Last, now
+from riverrun.views.catalogue import CHANGES, EPOCHS, FLOWS, LIVE, VIEWS, FlowRow, Transaction, ViewRow
+from riverrun.views.epoch import Last
 from riverrun.views.layout import Layout
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sqlread import SqlReads
@@ -65,7 +67,7 @@ class SqlRebuilds(SqlReads):
                 fence=fence,
                 epoch=built.last.epoch if epoch is None else epoch,
                 manifest=built.last.manifest if manifest is None else manifest,
-                committed=max(now(), live.last.committed),
+                committed=max(wall_clock(), live.last.committed),
                 run=live.last.run if fence == live.last.fence else built.last.run,
             )
             at = FlowRow(last, live.seq + 1)
@@ -78,7 +80,7 @@ class SqlRebuilds(SqlReads):
             failpoint("views.switched")
         self.announce()
 
-    def _replace(self, db: Session, built: ViewRow, at: FlowRow) -> None:
+    def _replace(self, db: Transaction, built: ViewRow, at: FlowRow) -> None:
         old = catalogue.find_view(db, built.spec.name)
         if old is None:
             db.run(f"update {VIEWS} set rebuild = {LIVE}, pruned = ? where id = ?", at.seq, built.id)
@@ -99,7 +101,7 @@ class SqlRebuilds(SqlReads):
         self._publish(db, replace(built, id=old.id, rebuild=LIVE))
         self._drop(db, old)
 
-    def _difference(self, db: Session, old: ViewRow, new: ViewRow) -> pl.DataFrame:
+    def _difference(self, db: Transaction, old: ViewRow, new: ViewRow) -> pl.DataFrame:
         import polars as pl
 
         from riverrun.views.net import net
@@ -113,14 +115,14 @@ class SqlRebuilds(SqlReads):
         return net(pl.concat(weighted), WEIGHT, layout.key)
 
 
-def _flow_of(db: Session, rebuild: int) -> str:
+def _flow_of(db: Transaction, rebuild: int) -> str:
     row = db.one(f"select flow from {FLOWS} where rebuild = ? and rebuild <> {LIVE}", rebuild)
     if row is None:
         raise NotFound(f"there is no rebuild {rebuild}; it was switched or abandoned")
     return str(row[0])
 
 
-def _forget(db: Session, rebuild: int) -> None:
+def _forget(db: Transaction, rebuild: int) -> None:
     for table in (FLOWS, EPOCHS):
         db.run(f"delete from {table} where rebuild = ?", rebuild)
 

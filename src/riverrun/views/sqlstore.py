@@ -10,13 +10,14 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from riverrun.columns import WEIGHT
 from riverrun.durations import Duration, micros
 from riverrun.errors import Conflict, Fenced, NotFound, Transient, did_you_mean
 from riverrun.failpoints import failpoint
 from riverrun.views import catalogue
-from riverrun.views.catalogue import CHANGES, EPOCHS, LIVE, VIEWS, FlowRow, Session, ViewRow
+from riverrun.views.catalogue import CHANGES, EPOCHS, LIVE, VIEWS, FlowRow, Transaction, ViewRow
 from riverrun.views.changelog import pack
-from riverrun.views.epoch import WEIGHT, Epoch, Last
+from riverrun.views.epoch import Epoch, Last
 from riverrun.views.layout import Layout
 from riverrun.views.ops import DELETE, INSERT, NEW, OP
 from riverrun.views.positions import as_position, from_json
@@ -40,39 +41,39 @@ class SqlStore(Store):
         self._pruned_at: dict[str, int] = {}
 
     @abstractmethod
-    def _writing(self, flow: str) -> AbstractContextManager[Session]:
+    def _writing(self, flow: str) -> AbstractContextManager[Transaction]:
         """A transaction no other writer of the flow can come between; errors are Riverrun's."""
 
     @abstractmethod
-    def _reading(self) -> AbstractContextManager[Session]:
+    def _reading(self) -> AbstractContextManager[Transaction]:
         """A read-only transaction that sees one state of the store; errors are Riverrun's."""
 
     @abstractmethod
-    def _create(self, db: Session, view: ViewRow) -> None:
+    def _create(self, db: Transaction, view: ViewRow) -> None:
         """Create the table of a view's rows."""
 
     @abstractmethod
-    def _drop(self, db: Session, view: ViewRow) -> None:
+    def _drop(self, db: Transaction, view: ViewRow) -> None:
         """Drop the table of a view's rows."""
 
     @abstractmethod
-    def _publish(self, db: Session, view: ViewRow) -> None:
+    def _publish(self, db: Transaction, view: ViewRow) -> None:
         """Let SQL see the view's rows under its own name and column names, instead of what it saw there."""
 
     @abstractmethod
-    def _unpublish(self, db: Session, view: ViewRow) -> None:
+    def _unpublish(self, db: Transaction, view: ViewRow) -> None:
         """The way back from `_publish`."""
 
     @abstractmethod
-    def _delete(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> None:
+    def _delete(self, db: Transaction, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> None:
         """Delete rows by key."""
 
     @abstractmethod
-    def _find(self, db: Session, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> pl.DataFrame:
+    def _find(self, db: Transaction, view: ViewRow, layout: Layout, keys: pl.DataFrame) -> pl.DataFrame:
         """The kept rows that have one of these keys."""
 
     @abstractmethod
-    def _upsert(self, db: Session, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
+    def _upsert(self, db: Transaction, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
         """Put kept rows, sorted by key and with each key once, in place of what has their keys."""
 
     def take_fence(self, flow: str, run: str | None = None) -> int:
@@ -123,7 +124,7 @@ class SqlStore(Store):
         with self._writing(flow) as db:
             self._remove(db, catalogue.need_view(db, view))
 
-    def _remove(self, db: Session, view: ViewRow) -> None:
+    def _remove(self, db: Transaction, view: ViewRow) -> None:
         if view.rebuild == LIVE:
             self._unpublish(db, view)
         self._drop(db, view)
@@ -160,7 +161,7 @@ class SqlStore(Store):
         layouts = [(view, Layout.of(view.spec), rows) for view, rows in known]
         return {view.rows: net(layout.keep(rows), WEIGHT, layout.key) for view, layout, rows in layouts}
 
-    def _apply(self, db: Session, epoch: Epoch, ready: Mapping[int, pl.DataFrame]) -> bool:
+    def _apply(self, db: Transaction, epoch: Epoch, ready: Mapping[int, pl.DataFrame]) -> bool:
         rebuild = epoch.rebuild or LIVE
         row = catalogue.find_flow(db, epoch.flow, rebuild)
         if rebuild and not catalogue.has_flow(db, epoch.flow, rebuild):
@@ -191,7 +192,7 @@ class SqlStore(Store):
             self._prune(db, epoch.flow, list(views.values()), after)
         return True
 
-    def _change(self, db: Session, view: ViewRow, changes: pl.DataFrame, at: FlowRow, whole: bool) -> None:
+    def _change(self, db: Transaction, view: ViewRow, changes: pl.DataFrame, at: FlowRow, whole: bool) -> None:
         import polars as pl
 
         layout = Layout.of(view.spec)
@@ -207,7 +208,7 @@ class SqlStore(Store):
         if view.rebuild == LIVE:
             self._log(db, view, changes, at)
 
-    def _with_old(self, db: Session, view: ViewRow, layout: Layout, changes: pl.DataFrame) -> pl.DataFrame:
+    def _with_old(self, db: Transaction, view: ViewRow, layout: Layout, changes: pl.DataFrame) -> pl.DataFrame:
         """The changes with the old rows of upserts: rows that are there and were not retracted."""
         import polars as pl
 
@@ -225,7 +226,7 @@ class SqlStore(Store):
             return upserts
         return pl.concat([changes.filter(pl.col(OP) != INSERT), upserts]).sort(*layout.key, OP)
 
-    def _note_nulls(self, db: Session, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
+    def _note_nulls(self, db: Transaction, view: ViewRow, layout: Layout, rows: pl.DataFrame) -> None:
         """Remember which key columns hold nulls, for databases whose keys cannot."""
         nulls = [name for name in layout.key if name in view.nulls or rows[name].null_count()]
         if len(nulls) > len(view.nulls):
@@ -233,7 +234,7 @@ class SqlStore(Store):
             if view.rebuild == LIVE:
                 self._publish(db, replace(view, nulls=tuple(nulls)))
 
-    def _log(self, db: Session, view: ViewRow, changes: pl.DataFrame, at: FlowRow) -> None:
+    def _log(self, db: Transaction, view: ViewRow, changes: pl.DataFrame, at: FlowRow) -> None:
         total, parts = pack(changes)
         first = 0
         for count, data in parts:
@@ -244,7 +245,7 @@ class SqlStore(Store):
             )
             first += count
 
-    def _prune(self, db: Session, flow: str, views: Sequence[ViewRow], at: FlowRow) -> None:
+    def _prune(self, db: Transaction, flow: str, views: Sequence[ViewRow], at: FlowRow) -> None:
         now = at.last.committed
         if now < self._pruned_at.get(flow, 0) + _PRUNE_EVERY:
             return
@@ -279,7 +280,7 @@ def refuse_older(flow: str, fence: int, last: Last) -> None:
         )
 
 
-def _check_repeated(db: Session, epoch: Epoch, rebuild: int) -> None:
+def _check_repeated(db: Transaction, epoch: Epoch, rebuild: int) -> None:
     row = db.one(
         f"select positions from {EPOCHS} where flow = ? and rebuild = ? and epoch = ? order by seq desc limit 1",
         *(epoch.flow, rebuild, epoch.epoch),

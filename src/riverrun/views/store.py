@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
-from riverrun.views.epoch import Epoch, Last, Progress
+from riverrun.views.epoch import Epoch, Last, ViewProgress
 from riverrun.views.selection import Selection
 from riverrun.views.spec import ViewSpec
 
@@ -108,7 +108,7 @@ class Store(ABC):
         """A view's declaration; `NotFound` with the nearest name."""
 
     @abstractmethod
-    def progress(self, view: str) -> Progress:
+    def progress(self, view: str) -> ViewProgress:
         """How far the view is. Cheap: one row."""
 
     @abstractmethod
@@ -148,7 +148,7 @@ class Store(ABC):
         far as those are kept (None: none are counted)."""
 
     @abstractmethod
-    def version(self, view: str, at: Position | int) -> tuple[Progress, pa.Table]:
+    def version(self, view: str, at: Position | int) -> tuple[ViewProgress, pa.Table]:
         """The view as it was after the first epoch that had read up to a position, or after the last one committed
         by a time (microseconds). `Invalid` when the view keeps no history, `OutOfRange` outside of it."""
 

@@ -16,7 +16,7 @@ from riverrun.errors import Invalid, NotFound, OutOfRange, TimedOut, Unavailable
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import rows_of, scalar
-from riverrun.views.epoch import Progress
+from riverrun.views.epoch import ViewProgress
 from riverrun.views.positions import Positions, as_position
 from riverrun.views.selection import check_count
 from riverrun.views.spec import ViewSpec
@@ -119,11 +119,11 @@ class View:
         return str(Cursor(self._store.progress(self.name).commit))
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> ViewProgress:
         """How far the view is."""
         return self._store.progress(self.name)
 
-    def reached(self, wanted: Position, progress: Progress) -> bool:
+    def reached(self, wanted: Position, progress: ViewProgress) -> bool:
         """Whether a view that is so far has processed this much; `OutOfRange` when it never will."""
         if wanted <= progress.positions:
             return True
@@ -186,7 +186,7 @@ class View:
             if topics and topic not in topics:
                 raise Invalid(f"view {self.name!r} does not read topic {topic!r}; it reads {', '.join(topics)}")
 
-    def _until(self, reached: Callable[[Progress], bool], patience: float | None) -> Progress | None:
+    def _until(self, reached: Callable[[ViewProgress], bool], patience: float | None) -> ViewProgress | None:
         """Look until it is so: at once, after 2 ms, then less and less often, at most every 100 ms."""
         deadline = None if patience is None else time.monotonic() + patience
         pause = _SHORTEST
@@ -202,7 +202,7 @@ class View:
             pause = min(pause * 1.5, _LONGEST)
 
 
-def described(spec: ViewSpec, progress: Progress, rows: int) -> dict[str, Any]:
+def described(spec: ViewSpec, progress: ViewProgress, rows: int) -> dict[str, Any]:
     """A view as plain data, for people and programs: what readers see of it, and how far it is."""
     return {
         "name": spec.name,
@@ -221,7 +221,7 @@ def described(spec: ViewSpec, progress: Progress, rows: int) -> dict[str, Any]:
 class Snapshot:
     """A version of a view: rows that no longer change."""
 
-    def __init__(self, store: Store, spec: ViewSpec, progress: Progress, table: pa.Table) -> None:
+    def __init__(self, store: Store, spec: ViewSpec, progress: ViewProgress, table: pa.Table) -> None:
         self._store = store
         self._spec = spec
         self._table = table

@@ -11,16 +11,19 @@ from typing import Any
 
 import pytest
 
-from riverrun.cli.shop.balance import Claim
+from riverrun.cli.shop.balance import BalanceCheck
 from riverrun.cli.shop.button import button
 from riverrun.cli.shop.notice import Notice
 from riverrun.errors import NotFound
 
 HISTORY: Any = SimpleNamespace(flows={"shop": SimpleNamespace(status={"lag": {"rows": 1234}})})
-HELD = [Claim("every event in the log is counted, once", True, "9 counted"), Claim("the ledger balances", False, "no")]
+HELD = [
+    BalanceCheck("every event in the log is counted, once", True, "9 counted"),
+    BalanceCheck("the ledger balances", False, "no"),
+]
 
 
-def drawn(claims: list[Claim] | None = None, history: Any = HISTORY, **processing: Any) -> tuple[str, bool]:
+def drawn(claims: list[BalanceCheck] | None = None, history: Any = HISTORY, **processing: Any) -> tuple[str, bool]:
     """The words, and whether it can be pressed."""
     usual = {"name": "shop", "died": None, "kills": 0, "outages": [], "is_running": True, "steps": []}
     control = button("river", SimpleNamespace(**{**usual, **processing}), lambda: claims or [])  # type: ignore[arg-type]

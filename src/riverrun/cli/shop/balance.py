@@ -21,7 +21,7 @@ _PATIENCE = 5.0  # seconds for a moment between two commits
 
 
 @dataclass(frozen=True)
-class Claim:
+class BalanceCheck:
     """What should be so, whether it is, and what was found."""
 
     claim: str
@@ -29,25 +29,25 @@ class Claim:
     found: str
 
 
-def balance(river: River, flow: str, sent: Mapping[str, int] | None = None) -> list[Claim]:
+def balance(river: River, flow: str, sent: Mapping[str, int] | None = None) -> list[BalanceCheck]:
     """What is claimed of the newest epoch; with `sent`, what senders had acknowledged, also that it is all of that."""
     last, counted = _together(river, flow)
     logged = {topic: sum(last.positions.get(topic, {}).values()) for topic in KINDS}
     aside = {topic: _quarantined(last, topic) for topic in KINDS}
     right = {KINDS[topic]: logged[topic] - aside[topic] for topic in KINDS}
     claims = [
-        Claim(
+        BalanceCheck(
             "every event in the log is counted, once",
             {kind: counted.get(kind, 0) for kind in right} == right,
             f"{sum(counted.values())} counted, {sum(logged.values())} logged, {sum(aside.values())} in quarantine",
         ),
-        Claim("the ledger balances: each row read is accounted for", *_ledger(last)),
+        BalanceCheck("the ledger balances: each row read is accounted for", *_ledger(last)),
     ]
     if sent is not None:
         every = sum(sent.get(topic, 0) for topic in KINDS)
         claims.insert(
             0,
-            Claim(
+            BalanceCheck(
                 "everything that was acknowledged is in the log",
                 all(sent.get(topic, 0) == rows for topic, rows in logged.items()),
                 f"{every} sent",
@@ -55,7 +55,7 @@ def balance(river: River, flow: str, sent: Mapping[str, int] | None = None) -> l
         )
         written = river.topic("readings.quarantine").describe()["offsets"] if sum(aside.values()) else 0
         claims.append(
-            Claim(
+            BalanceCheck(
                 "what is in quarantine was written to its topic, once",
                 written == sum(aside.values()),
                 f"{written} rows",

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from riverrun.cli.shop.balance import Claim
+from riverrun.cli.shop.balance import BalanceCheck
 from riverrun.cli.shop.notice import ask_for_a_break
 from riverrun.cli.shop.supervision import Processing
 from riverrun.errors import Invalid
-from riverrun.serve.pages.control import Control
+from riverrun.serve.pages.control import PageControl
 from riverrun.serve.pages.figures import number, span
 from riverrun.serve.pages.health import OK, STOPPED, WAITING, badge
 from riverrun.serve.pages.history import History
@@ -18,7 +18,7 @@ from riverrun.serve.pages.markup import Html, join, tag
 from riverrun.serve.pages.shell import ROOT
 
 
-def button(river: str, processing: Processing, recovered: Callable[[], list[Claim]]) -> Control:
+def button(river: str, processing: Processing, recovered: Callable[[], list[BalanceCheck]]) -> PageControl:
     """The button; `recovered` gives what was claimed when the processing had last come back."""
 
     def draw(history: History, action: str) -> Html:
@@ -39,7 +39,7 @@ def button(river: str, processing: Processing, recovered: Callable[[], list[Clai
         with suppress(Invalid):  # it is down already, and the page says so
             ask_for_a_break(river)
 
-    return Control(f"{ROOT}/break", draw, press)
+    return PageControl(f"{ROOT}/break", draw, press)
 
 
 def _down(history: History, processing: Processing, seconds: float) -> Html:
@@ -56,7 +56,7 @@ def _down(history: History, processing: Processing, seconds: float) -> Html:
     )
 
 
-def _back(kills: int, outage: float, claims: list[Claim]) -> Html:
+def _back(kills: int, outage: float, claims: list[BalanceCheck]) -> Html:
     times = "once" if kills == 1 else f"{kills} times"
     checks = [
         tag("li", badge(OK, "yes") if one.held else badge(STOPPED, "no"), f" {one.claim}: {one.found}")

@@ -18,7 +18,7 @@ class Inbox:
         self.last: str | None = None
         inbox = self
 
-        class Hook(BaseHTTPRequestHandler):
+        class InboxHook(BaseHTTPRequestHandler):
             timeout = 10
 
             def do_POST(self) -> None:
@@ -34,7 +34,7 @@ class Inbox:
             def log_message(self, *_: object) -> None:
                 """The demo says itself what there is to say."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), InboxHook)
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, args=(0.1,), name="demo-inbox", daemon=True).start()
 

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from riverrun import figures
-from riverrun.cli.shop.balance import Claim, balance
+from riverrun.cli.shop.balance import BalanceCheck, balance
 from riverrun.cli.shop.display import Display
 from riverrun.cli.shop.inbox import Inbox
 from riverrun.cli.shop.keyboard import Keyboard
@@ -36,7 +36,7 @@ class Performance:
     """Sends, processes, serves, shows; breaks the processing when asked to, and checks that nothing was lost."""
 
     def __init__(self, river: River, display: Display, keys: Keyboard, begun: float) -> None:
-        self.claims: list[Claim] = []
+        self.claims: list[BalanceCheck] = []
         self.sent: dict[str, int] = {}
         self.url: str | None = None
         self._river = river
@@ -45,8 +45,8 @@ class Performance:
         self._begun = begun
         self._first: float | None = None  # seconds to the first numbers
         self._start: list[dict[str, Any]] = []
-        self._recoveries: list[Claim] = []  # what was claimed whenever the processing had come back
-        self._recovered: list[Claim] = []  # … and the last time
+        self._recoveries: list[BalanceCheck] = []  # what was claimed whenever the processing had come back
+        self._recovered: list[BalanceCheck] = []  # … and the last time
         self._stopped = self._hurried = False
 
     def play(
@@ -154,7 +154,7 @@ class Performance:
         self._mark(self._recovered)
         self._recoveries += self._recovered
 
-    def _mark(self, claims: list[Claim]) -> None:
+    def _mark(self, claims: list[BalanceCheck]) -> None:
         for claim in claims:
             self._display.mark(claim.held, f"{claim.claim}: {claim.found}")
 
@@ -201,7 +201,7 @@ class Performance:
         if self._processing.status()["epoch"]:
             self.claims = balance(self._river, self._processing.name, None if left else self.sent)
         if left and not self._stopped:
-            self.claims.append(Claim("everything was processed in time", False, f"{left} rows are left"))
+            self.claims.append(BalanceCheck("everything was processed in time", False, f"{left} rows are left"))
         self._mark(self.claims)
         if left:
             self._display.say(f"{figures.rows(left)} were not processed any more; a next run would go on with them")

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from riverrun.cli.shop.events import SLOT, TOPICS, Shop
 from riverrun.cli.shop.report import SENT, tell
+from riverrun.durations import wall_clock
 from riverrun.errors import Transient
 from riverrun.log.topic import Topic
 from riverrun.river import River
@@ -28,7 +29,7 @@ def send(river: River, shop: Shop, ended: threading.Event) -> dict[str, int]:
     sequences = dict.fromkeys(topics, 0)
     parent = os.getppid()
     while not ended.is_set() and os.getppid() == parent:
-        for name, rows in shop.until(time.time_ns() // 1000).items():
+        for name, rows in shop.until(wall_clock()).items():
             sequences[name] += 1
             _append(topics[name], rows, sequences[name])
             sent[name] += rows.num_rows
@@ -51,7 +52,7 @@ def main(path: str, rate: str, seed: str) -> None:
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     with River(path) as river:
-        send(river, Shop(time.time_ns() // 1000, int(seed), float(rate)), ended)
+        send(river, Shop(wall_clock(), int(seed), float(rate)), ended)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,20 @@
 """The nodes of a flow, one class for each thing it can compute, and its ends."""
 
-from riverrun.flow.nodes.ends import Alert, End, Topic, View
+from riverrun.flow.nodes.ends import AlertEnd, End, TopicEnd, ViewEnd
 from riverrun.flow.nodes.joins import AsOf, Join, JoinStreams, JoinTables, Lookup, Output, Pair
 from riverrun.flow.nodes.keyed import Changes, Dedupe, Group, Latest, Newest, Top
-from riverrun.flow.nodes.node import BRANCH, ROW_ID, TIME, Node, Row, unseen
+from riverrun.flow.nodes.node import Node, Row, unseen
 from riverrun.flow.nodes.rows import Drop, Select, Transform, Union, Where, WithColumns
-from riverrun.flow.nodes.sources import RECEIVED, Clock, Source, StreamSource, TableSource
+from riverrun.flow.nodes.sources import ClockNode, Source, StreamSource, TableSource
 from riverrun.flow.nodes.windowed import END, START, Versus, Window
 
 __all__ = [
-    "BRANCH",
     "END",
-    "RECEIVED",
-    "ROW_ID",
     "START",
-    "TIME",
-    "Alert",
+    "AlertEnd",
     "AsOf",
     "Changes",
-    "Clock",
+    "ClockNode",
     "Dedupe",
     "Drop",
     "End",
@@ -38,11 +34,11 @@ __all__ = [
     "StreamSource",
     "TableSource",
     "Top",
-    "Topic",
+    "TopicEnd",
     "Transform",
     "Union",
     "Versus",
-    "View",
+    "ViewEnd",
     "Where",
     "Window",
     "WithColumns",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from riverrun.flow.nodes.node import ROW_ID, Node
+from riverrun.columns import ROW_ID
+from riverrun.flow.nodes.node import Node
 from riverrun.flow.place import Place
 
 
@@ -25,7 +26,7 @@ class End:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class View(End):
+class ViewEnd(End):
     """A queryable table. Without a key of its own it has the node's; a stream's rows are told apart by their hidden id.
 
     `history` in microseconds keeps versions; `to` is the store, None the river's own.
@@ -43,7 +44,7 @@ class View(End):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Topic(End):
+class TopicEnd(End):
     """A derived topic: rows of a stream, or one row or tombstone per changed key of a table."""
 
     kind = "topic"
@@ -51,7 +52,7 @@ class Topic(End):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Alert(End):
+class AlertEnd(End):
     """A message per row, at most one per `every` microseconds. Addresses hold passwords, and are not in the repr."""
 
     kind = "alert"

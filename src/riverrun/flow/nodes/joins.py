@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from riverrun.columns import TIME
 from riverrun.ddl import Type
 from riverrun.durations import show
-from riverrun.flow.nodes.node import IDENTITY, TIME, Node
+from riverrun.flow.nodes.node import IDENTITY, Node
 from riverrun.flow.schema import Schema
 from riverrun.flow.windows import Correct, Late
 

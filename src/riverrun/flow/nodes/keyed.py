@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from riverrun.columns import ROW_ID, TIME
 from riverrun.ddl import Column, Struct
 from riverrun.flow.aggregates import Measure
 from riverrun.flow.expressions import Order
-from riverrun.flow.nodes.node import IDENTITY, ROW_ID, TIME, Columns, Node
+from riverrun.flow.nodes.node import IDENTITY, Columns, Node
 from riverrun.flow.schema import INT, STRING, Schema
 
 

@@ -6,15 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+from riverrun.columns import TIME
 from riverrun.flow.expressions import Expression
 from riverrun.flow.place import Place
 from riverrun.flow.schema import HIDDEN, Schema
-
-# Key part of rows that have none: the hidden id of a row (topic, partition, offset; of a join, both).
-ROW_ID = "_id"
-# Key part of a union of tables: which of them the row is from.
-BRANCH = "_branch"
-TIME = "_time"
 
 # A field with this metadata is part of the node's id: it says which computation this is. The other fields say how it is
 # done; they are in the fingerprint only, so that a changed node can be told from a new one.
@@ -130,7 +125,7 @@ class Row(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Projection(Row):
+class ColumnsOnly(Row):
     """A node that changes the columns and lets every row through."""
 
     @property

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any
 
+from riverrun.columns import BRANCH, TIME
 from riverrun.flow.expressions import Expression
-from riverrun.flow.nodes.node import BRANCH, IDENTITY, TIME, Columns, Projection, Row
+from riverrun.flow.nodes.node import IDENTITY, Columns, ColumnsOnly, Row
 from riverrun.flow.schema import Schema, common
 
 Items = tuple[tuple[str, Expression], ...]
@@ -32,7 +33,7 @@ class Where(Row):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Select(Projection):
+class Select(ColumnsOnly):
     """Exactly these columns. In an open schema, `rest` brings along the columns only Spark knows."""
 
     kind = "select"
@@ -74,7 +75,7 @@ class Select(Projection):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WithColumns(Projection):
+class WithColumns(ColumnsOnly):
     """All columns, and these; one of the same name is replaced in its place."""
 
     kind = "with_columns"
@@ -104,7 +105,7 @@ class WithColumns(Projection):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Drop(Projection):
+class Drop(ColumnsOnly):
     """All columns but these."""
 
     kind = "drop"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from riverrun.flow.nodes.node import IDENTITY, TIME, Columns, Node, all_hidden
+from riverrun.columns import RECEIVED, TIME
+from riverrun.flow.nodes.node import IDENTITY, Columns, Node, all_hidden
 from riverrun.flow.schema import Schema
-
-RECEIVED = "_received"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -102,7 +101,7 @@ class TableSource(Source):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Clock(Node):
+class ClockNode(Node):
     """Event time becomes occurred + (received − sent) of the same row; the offset per device is kept for the status."""
 
     kind = "clock"

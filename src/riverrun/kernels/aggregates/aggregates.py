@@ -8,13 +8,13 @@ from functools import cached_property
 
 import polars as pl
 
+from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.kernels.aggregates.agg import Agg
 from riverrun.kernels.aggregates.items import Items
 from riverrun.kernels.aggregates.parts import Count, Extreme, Part, reduce
-from riverrun.kernels.aggregates.scalars import ROWS, Counting, Edges, Ends, ExactSum, FloatSum, Scalar
+from riverrun.kernels.aggregates.scalars import ROWS, Counting, Edges, ExactSum, FloatSum, MinMax, ScalarAggregate
 from riverrun.kernels.aggregates.sketches import Sketched
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.state.equality import equijoin
 
 LATEST = "_latest"
@@ -56,7 +56,7 @@ class Aggregates:
         return {agg.name: agg.result(self.columns) for agg in self.aggs}
 
     @cached_property
-    def scalars(self) -> tuple[Scalar, ...]:
+    def scalars(self) -> tuple[ScalarAggregate, ...]:
         """The aggregates that are made of parts."""
         return tuple(scalar for agg in self.aggs if (scalar := self._scalar(agg)) is not None)
 
@@ -67,7 +67,7 @@ class Aggregates:
             Items(agg, agg.kind(self.columns), self.retracts) for agg in self.aggs if self._scalar(agg) is None
         )
 
-    def _scalar(self, agg: Agg) -> Scalar | None:
+    def _scalar(self, agg: Agg) -> ScalarAggregate | None:
         kind = agg.kind(self.columns)
         match agg.fn:
             case "count":
@@ -81,7 +81,7 @@ class Aggregates:
             case "sum" | "avg" | "stddev":
                 return FloatSum(agg)
             case "min" | "max" if not self.retracts:
-                return Ends(agg, kind)
+                return MinMax(agg, kind)
             case "first" | "last" if not self.retracts:
                 return Edges(agg, kind)
             case "approx_distinct" | "approx_quantile":

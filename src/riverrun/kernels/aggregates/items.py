@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.kernels.aggregates.agg import Agg
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.state.equality import equijoin
 
 VALUE = "_value"

@@ -9,16 +9,16 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
+from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.kernels.aggregates.agg import Agg
 from riverrun.kernels.aggregates.exact import two_product, variance
 from riverrun.kernels.aggregates.parts import Count, Edge, Exact, Extreme, Part, Total
-from riverrun.kernels.kernel import OFFSET, PARTITION, TIME, WEIGHT
 
 ROWS = "_rows"
 """Part of every cell: how many rows it has. A cell without rows does not exist."""
 
 
-class Scalar(Protocol):
+class ScalarAggregate(Protocol):
     """An aggregate made of parts."""
 
     @property
@@ -144,7 +144,7 @@ class FloatSum:
 
 
 @dataclass(frozen=True)
-class Ends:
+class MinMax:
     """min and max of rows that stay."""
 
     agg: Agg

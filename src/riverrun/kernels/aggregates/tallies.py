@@ -25,7 +25,7 @@ _BEFORE = "_before"
 
 
 @dataclass(frozen=True)
-class Place:
+class CellAddress:
     """Where cells are: the columns they are found by, their types, and the bucket if they have one."""
 
     by: tuple[str, ...]
@@ -45,7 +45,7 @@ class Place:
         return items.drop(CELL).hstack(cells.select(self.address)[items[CELL]].get_columns())
 
 
-def _weighed(state: State, table: str, items: pl.DataFrame, cells: pl.DataFrame, place: Place) -> pl.DataFrame:
+def _weighed(state: State, table: str, items: pl.DataFrame, cells: pl.DataFrame, place: CellAddress) -> pl.DataFrame:
     """Add the weights of `items` to what is stored, value by value; returns them with the weight before."""
     values = place.addressed(items, cells)
     found = state[table].lookup(values)
@@ -73,12 +73,12 @@ class Distinct:
         """What the cell's row keeps."""
         return {self.column: pl.Int64()}
 
-    def tables(self, place: Place) -> Mapping[str, TableSpec]:
+    def tables(self, place: CellAddress) -> Mapping[str, TableSpec]:
         columns = {**self.items.columns, TIMES: pl.Int64()}
         return {f"{self.items.agg.name}.values": place.table(columns, (), list(self.items.columns))}
 
     def update(
-        self, state: State, items: pl.DataFrame, cells: pl.DataFrame, old: pl.DataFrame, place: Place
+        self, state: State, items: pl.DataFrame, cells: pl.DataFrame, old: pl.DataFrame, place: CellAddress
     ) -> list[pl.Series]:
         """Take in the items of touched cells; returns the new columns of these. `old` is aligned with `cells`."""
         table = f"{self.items.agg.name}.values"
@@ -108,7 +108,7 @@ class Extremes:
     def columns(self) -> Mapping[str, pl.DataType]:
         return {f"{self.items.agg.name}#{column}": kind for column, kind in self.items.columns.items()}
 
-    def tables(self, place: Place) -> Mapping[str, TableSpec]:
+    def tables(self, place: CellAddress) -> Mapping[str, TableSpec]:
         item, name = self.items.columns, self.items.agg.name
         return {
             f"{name}.values": place.table({**item, TIMES: pl.Int64()}, (), list(item)),
@@ -116,7 +116,7 @@ class Extremes:
         }
 
     def update(
-        self, state: State, items: pl.DataFrame, cells: pl.DataFrame, old: pl.DataFrame, place: Place
+        self, state: State, items: pl.DataFrame, cells: pl.DataFrame, old: pl.DataFrame, place: CellAddress
     ) -> list[pl.Series]:
         name, item = self.items.agg.name, list(self.items.columns)
         each = _weighed(state, f"{name}.values", items, cells, place)
@@ -157,12 +157,12 @@ class Inventory:
     def table(self) -> str:
         return f"{self.items.agg.name}.items"
 
-    def tables(self, place: Place) -> Mapping[str, TableSpec]:
+    def tables(self, place: CellAddress) -> Mapping[str, TableSpec]:
         item = self.items.columns
         columns = {**item, _EPOCH: pl.Int64(), TIMES: pl.Int64()}
         return {self.table: place.table(columns, [*item, _EPOCH], ())}
 
-    def read(self, state: State, cells: pl.DataFrame, some: pl.Series | None, place: Place) -> pl.DataFrame:
+    def read(self, state: State, cells: pl.DataFrame, some: pl.Series | None, place: CellAddress) -> pl.DataFrame:
         """The items of `cells`, or of those at the places `some`, by their place in the frame."""
         places = cells.select(place.address).with_row_index(CELL)
         if some is not None:
@@ -171,7 +171,13 @@ class Inventory:
         return self.items.summed(found.select(CELL, *self.items.columns, TIMES), [CELL])
 
     def write(
-        self, state: State, items: pl.DataFrame, before: pl.DataFrame, cells: pl.DataFrame, place: Place, epoch: int
+        self,
+        state: State,
+        items: pl.DataFrame,
+        before: pl.DataFrame,
+        cells: pl.DataFrame,
+        place: CellAddress,
+        epoch: int,
     ) -> None:
         """Store the changes `items`; `before` is what `read` gave for all of `cells`, unless they are gathered."""
         if self.gathered:

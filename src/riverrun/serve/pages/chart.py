@@ -9,7 +9,7 @@ from datetime import datetime
 import numpy as np
 
 from riverrun.durations import from_micros
-from riverrun.serve.pages.arrivals import SECOND, Arrived, Integers
+from riverrun.serve.pages.arrival_sample import SECOND, Arrived, Integers
 from riverrun.serve.pages.markup import Html, tag
 
 LEFT, RIGHT, TOP, WIDTH, HEIGHT, FOOT = 104, 168, 16, 944, 400, 32
@@ -19,7 +19,7 @@ _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 
 
 
 @dataclass(frozen=True)
-class Frame:
+class TimeSpan:
     """Which times are shown, in microseconds: event time from `low` to `high`, processing time from `begin` to `end`."""
 
     low: int
@@ -42,7 +42,7 @@ class Frame:
         return min(max(self.y(received), TOP), TOP + HEIGHT)
 
 
-def framed(arrived: Arrived, marks: Iterable[int], now: int, span: int) -> Frame:
+def framed(arrived: Arrived, marks: Iterable[int], now: int, span: int) -> TimeSpan:
     """A frame of `span` up that has most of the rows, and the watermark, in it."""
     begin = now - span
     recent = arrived.received * SECOND >= begin
@@ -56,7 +56,7 @@ def framed(arrived: Arrived, marks: Iterable[int], now: int, span: int) -> Frame
     for mark in marks:
         if low - 9 * (high - low) < mark < low:
             low = mark - (high - mark) // 20
-    return Frame(low, high, begin, now)
+    return TimeSpan(low, high, begin, now)
 
 
 def _quantile(times: Integers, counts: Integers, share: float) -> int:
@@ -64,7 +64,7 @@ def _quantile(times: Integers, counts: Integers, share: float) -> int:
     return int(times[np.searchsorted(reached, reached[-1] * share)])
 
 
-def density(arrived: Arrived, frame: Frame) -> tuple[Html, int, int]:
+def density(arrived: Arrived, frame: TimeSpan) -> tuple[Html, int, int]:
     """Rows as cells, darker where there are more; how many rows are shown, and how many lie left or right of it."""
     across, up = WIDTH // CELL, HEIGHT // CELL
     half = SECOND // 2
@@ -98,7 +98,7 @@ def line(points: Iterable[tuple[float, float]], **attributes: object) -> Html:
     return tag("path", d=f"M{path}", **attributes) if path else Html("")
 
 
-def axes(frame: Frame, below: float) -> Html:
+def axes(frame: TimeSpan, below: float) -> Html:
     """Labels and thin lines; `below` is where the lines of event time end."""
     parts = []
     for moment in ticks(frame.low, frame.high, WIDTH // 110):
@@ -123,6 +123,6 @@ def ticks(low: int, high: int, most: int) -> list[int]:
     return list(range(first, high, step))[: 2 * most]
 
 
-def label(moment: int, frame: Frame) -> str:
+def label(moment: int, frame: TimeSpan) -> str:
     at: datetime = from_micros(moment)
     return f"{at:%H:%M:%S}" if frame.high - frame.low < 86400 * SECOND else f"{at:%m-%d %H:%M}"

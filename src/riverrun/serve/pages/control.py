@@ -16,7 +16,7 @@ from riverrun.serve.pages.shell import Asked, Draw, Drawn
 
 
 @dataclass(frozen=True)
-class Control:
+class PageControl:
     """`draw` gives the part of a page with the form, which posts to the address it is given; `press` does what the
     button says, and raises where it cannot."""
 

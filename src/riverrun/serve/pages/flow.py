@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from riverrun.serve.pages.figures import UNKNOWN, ago, clock, number, parse, rate, share, short, size, span
-from riverrun.serve.pages.graph import HEIGHT, WIDTH, Layout, layout
+from riverrun.serve.pages.graph import HEIGHT, WIDTH, GraphLayout, layout
 from riverrun.serve.pages.health import BEHIND, SHAPES, badge
 from riverrun.serve.pages.history import FlowHistory, History
 from riverrun.serve.pages.markup import Content, Html, join, tag
@@ -90,7 +90,7 @@ def _graph(drawn: Picture, asked: Asked) -> Html:
     return tag("div", picture, class_="scroll picture", tabindex="0", role="region", aria_label="The flow as a graph")
 
 
-def _labels(drawn: Picture, placed: Layout) -> list[Html]:
+def _labels(drawn: Picture, placed: GraphLayout) -> list[Html]:
     """The rate of every edge, where it cannot be taken for another's: before the end's box, or behind the start's. Where
     both have more edges than one, those before a box are in the order in which the edges come from above."""
     views = {box.id for box in drawn.boxes if box.shape == VIEW}

@@ -15,7 +15,7 @@ Edge = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Place:
+class BoxCorner:
     """Where a node's box is; its upper left corner."""
 
     x: float
@@ -23,10 +23,10 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Layout:
+class GraphLayout:
     """Boxes by node, paths by edge, and the size of the whole."""
 
-    places: Mapping[str, Place]
+    places: Mapping[str, BoxCorner]
     paths: Mapping[Edge, str]
     width: float
     height: float
@@ -44,7 +44,7 @@ _Item = str | _Lane
 
 
 @lru_cache(maxsize=16)
-def layout(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> Layout:
+def layout(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> GraphLayout:
     """Place nodes of a graph without cycles; `nodes` in an order in which inputs come first."""
     column = _columns(nodes, edges)
     ways: dict[Edge, list[_Item]] = {}
@@ -67,12 +67,13 @@ def layout(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> Layout:
     _order(columns, above, below)
     top = _tops(columns, above)
     places = {
-        node: Place(MARGIN + column[node] * (WIDTH + ACROSS), MARGIN + top[node] - min(top.values())) for node in nodes
+        node: BoxCorner(MARGIN + column[node] * (WIDTH + ACROSS), MARGIN + top[node] - min(top.values()))
+        for node in nodes
     }
     lowest = min(top.values(), default=0.0)
     height = max((top[item] + _height(item) for item in top), default=0.0) - lowest + 2 * MARGIN
     paths = {edge: _path(way, places, top, lowest) for edge, way in ways.items()}
-    return Layout(places, paths, 2 * MARGIN + len(columns) * (WIDTH + ACROSS) - ACROSS, height)
+    return GraphLayout(places, paths, 2 * MARGIN + len(columns) * (WIDTH + ACROSS) - ACROSS, height)
 
 
 def _columns(nodes: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
@@ -128,14 +129,14 @@ def _middle(values: list[float], otherwise: float) -> float:
     return sum(values) / len(values) if values else otherwise
 
 
-def _path(way: list[_Item], places: Mapping[str, Place], top: Mapping[_Item, float], lowest: float) -> str:
+def _path(way: list[_Item], places: Mapping[str, BoxCorner], top: Mapping[_Item, float], lowest: float) -> str:
     """From the right side of one box to the left side of another, straight through the lanes between."""
     start = places[str(way[0])]
     x, y = start.x + WIDTH, start.y + HEIGHT / 2
     drawn = f"M{x:g} {y:g}"
     for item in way[1:]:
         if isinstance(item, _Lane):
-            at = Place(MARGIN + item.column * (WIDTH + ACROSS), MARGIN + top[item] - lowest)
+            at = BoxCorner(MARGIN + item.column * (WIDTH + ACROSS), MARGIN + top[item] - lowest)
         else:
             at = places[item]
         end = at.y + _height(item) / 2

@@ -17,7 +17,7 @@ from riverrun.durations import to_micros, wall_clock
 from riverrun.errors import RiverrunError
 from riverrun.serve.backend import Backend
 from riverrun.serve.flows import Flows
-from riverrun.serve.pages.arrivals import Arrivals
+from riverrun.serve.pages.arrival_sample import ArrivalSample
 from riverrun.serve.pages.figures import parse
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class History:
         self._lock = threading.Lock()
         self.flows: dict[str, FlowHistory] = {}
         self.ends: dict[str, deque[tuple[int, int]]] = {}
-        self.arrivals: dict[str, Arrivals] = {}
+        self.arrivals: dict[str, ArrivalSample] = {}
         self.viewers = 0
         self.trouble: str | None = None
         self._looked = 0.0
@@ -267,7 +267,7 @@ class History:
         for name, producers in self._sources():
             if name in names:
                 if name not in self.arrivals:
-                    self.arrivals[name] = Arrivals(self.backend.topic(name), producers)
+                    self.arrivals[name] = ArrivalSample(self.backend.topic(name), producers)
                 self.arrivals[name].look(self._watermark(name))
 
     def _sources(self) -> Iterator[tuple[str, str | None]]:

@@ -34,7 +34,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Line:
+class EdgeLine:
     """An edge, with the rows per second that go along it where that is known; into a view, those that change."""
 
     start: str
@@ -47,7 +47,7 @@ class Picture:
     """All of a flow."""
 
     boxes: tuple[Box, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[EdgeLine, ...]
 
 
 def picture(history: History, name: str, known: FlowHistory) -> Picture:
@@ -84,7 +84,7 @@ def _declared(history: History, name: str, known: FlowHistory, graph: Flow) -> P
         boxes.append(Box(end["id"], _SHAPE[end["kind"]], end["name"], end["kind"], state, word, target, place, end))
     rates = edge_rates(history, name, known, graph)
     edges = [(edge["from"], edge["to"]) for edge in said["edges"]]
-    return Picture(tuple(boxes), tuple(Line(*edge, rates.get(edge)) for edge in edges))
+    return Picture(tuple(boxes), tuple(EdgeLine(*edge, rates.get(edge)) for edge in edges))
 
 
 def _stored(history: History, name: str, known: FlowHistory) -> Picture:
@@ -95,10 +95,10 @@ def _stored(history: History, name: str, known: FlowHistory) -> Picture:
     lines = []
     for topic in status.get("lag", {}).get("topics", {}):
         boxes.insert(0, Box(f"topic {topic}", SOURCE, topic, "topic", *_of_lag(known, topic), target=topic))
-        lines.append(Line(f"topic {topic}", f"flow {name}", history.topic_rate(topic)))
+        lines.append(EdgeLine(f"topic {topic}", f"flow {name}", history.topic_rate(topic)))
     for view in _views(history, name):
         boxes.append(Box(f"view {view}", VIEW, view, "view", state, word, target=view))
-        lines.append(Line(f"flow {name}", f"view {view}", known.view_rate(view)))
+        lines.append(EdgeLine(f"flow {name}", f"view {view}", known.view_rate(view)))
     return Picture(tuple(boxes), tuple(lines))
 
 

@@ -14,7 +14,7 @@ _FRESH = 2.0  # seconds
 
 
 @dataclass(frozen=True)
-class Reader:
+class TopicReader:
     """One who reads a topic."""
 
     kind: str  # flow, consumer, queue
@@ -36,21 +36,21 @@ class Reader:
         return join(word, " ", number(self.rows, "rows"), age)
 
 
-def readers(history: History) -> dict[str, list[Reader]]:
+def readers(history: History) -> dict[str, list[TopicReader]]:
     """By topic."""
     found = {topic: list(known) for topic, known in history.kept("readers", _FRESH, lambda: _groups(history)).items()}
     for name, known in list(history.flows.items()):
         lag: dict[str, Any] = known.status.get("lag") or {}
         for topic, rows in lag.get("topics", {}).items():
-            found.setdefault(topic, []).insert(0, Reader("flow", name, rows, lag["seconds"] if rows else 0.0))
+            found.setdefault(topic, []).insert(0, TopicReader("flow", name, rows, lag["seconds"] if rows else 0.0))
     return found
 
 
-def _groups(history: History) -> dict[str, list[Reader]]:
+def _groups(history: History) -> dict[str, list[TopicReader]]:
     groups = history.backend.river.groups
-    found: dict[str, list[Reader]] = {}
+    found: dict[str, list[TopicReader]] = {}
     for one in groups.list():
         for topic, lag in groups.lag(one["group"])["topics"].items():
-            reader = Reader(one["kind"], one["group"], lag["rows"], lag["seconds"], one["members"])
+            reader = TopicReader(one["kind"], one["group"], lag["rows"], lag["seconds"], one["members"])
             found.setdefault(topic, []).append(reader)
     return found

@@ -14,7 +14,7 @@ from riverrun.errors import NotFound, RiverrunError
 from riverrun.serve.backend import Backend
 from riverrun.serve.flows import Flows
 from riverrun.serve.pages import alerts, epochs, flow, ledger, live, time, topic, topics, view, views
-from riverrun.serve.pages.control import Control, within
+from riverrun.serve.pages.control import PageControl, within
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import join, tag
 from riverrun.serve.pages.shell import ROOT, Asked, Draw, Drawn, document, notice
@@ -36,7 +36,7 @@ _HTML = "text/html; charset=utf-8"
 _SECONDS = 300  # that a browser may keep scripts and styles
 
 
-def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: Control | None = None) -> None:
+def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl | None = None) -> None:
     """Add the pages to the app of a river, and take samples for them for as long as it is served. With a control, its
     button is on all of them."""
     history = History(backend, Flows(backend))  # its own: samples must not make what the API answers older

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from riverrun.durations import show, wall_clock
-from riverrun.serve.pages.arrivals import DELAYS, SECOND
+from riverrun.serve.pages.arrival_sample import DELAYS, SECOND
 from riverrun.serve.pages.chart import framed
 from riverrun.serve.pages.figures import ago, clock, number, parse, share, short, span, span_text
 from riverrun.serve.pages.history import History, declared_sources

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from riverrun.serve.pages.arrivals import SECOND, Arrivals, Speaker
-from riverrun.serve.pages.chart import FOOT, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Frame, axes, density, line
+from riverrun.serve.pages.arrival_sample import SECOND, ArrivalSample, Speaker
+from riverrun.serve.pages.chart import FOOT, HEIGHT, LEFT, RIGHT, TOP, WIDTH, TimeSpan, axes, density, line
 from riverrun.serve.pages.figures import number, short, span_text
 from riverrun.serve.pages.history import Sample
 from riverrun.serve.pages.markup import Content, Html, join, tag
@@ -28,10 +28,10 @@ class Looked:
 
     samples: list[Sample]
     source: dict[str, Any]
-    arrivals: Arrivals
+    arrivals: ArrivalSample
     declared: Source | None
     window: Window | None
-    frame: Frame
+    frame: TimeSpan
 
 
 def time_picture(looked: Looked) -> Html:

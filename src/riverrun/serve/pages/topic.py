@@ -15,7 +15,7 @@ from riverrun.serve.pages.cells import cell, heads, is_number
 from riverrun.serve.pages.figures import UNKNOWN, clock, number, parse, rate, size
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Html, join, tag
-from riverrun.serve.pages.readers import Reader, readers
+from riverrun.serve.pages.readers import TopicReader, readers
 from riverrun.serve.pages.shell import Asked, Drawn, empty, figure, figures, summary, table
 from riverrun.serve.pages.spark_line import spark_line
 from riverrun.serve.pages.topics import age, described, limit
@@ -127,7 +127,7 @@ def _id(row: dict[str, Any]) -> str:
     return f"at-{row['_partition']}-{row['_offset']}"
 
 
-def _readers(reading: list[Reader]) -> Html:
+def _readers(reading: list[TopicReader]) -> Html:
     head = tag("h2", "Readers")
     if not reading:
         return join(head, empty("No flow and no group reads this topic"))

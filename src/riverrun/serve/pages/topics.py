@@ -10,7 +10,7 @@ from riverrun.log.topic import Topic
 from riverrun.serve.pages.figures import UNKNOWN, number, rate, size, span
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Content, Html, tag
-from riverrun.serve.pages.readers import Reader, readers
+from riverrun.serve.pages.readers import TopicReader, readers
 from riverrun.serve.pages.shell import Asked, Drawn, address, empty, summary, table
 from riverrun.serve.pages.spark_line import spark_line
 
@@ -39,7 +39,7 @@ def draw(history: History, asked: Asked) -> Drawn:
     return Drawn("Topics", regions)
 
 
-def _row(history: History, name: str, reading: list[Reader]) -> Html:
+def _row(history: History, name: str, reading: list[TopicReader]) -> Html:
     head = tag("th", tag("a", name, href=address("topics", name)), scope="row")
     try:
         found = described(history, name)

@@ -19,7 +19,7 @@ from riverrun.serve.pages.views import counted
 from riverrun.views import Condition, Selection, Store, ViewSpec
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import is_nested, rows_of
-from riverrun.views.epoch import Progress
+from riverrun.views.epoch import ViewProgress
 
 _PAGE = 50
 _CHANGES = 15
@@ -48,7 +48,7 @@ def draw(history: History, asked: Asked) -> Drawn:
     return Drawn(spec.name, regions, every=0.5)
 
 
-def _numbers(history: History, store: Store, spec: ViewSpec, progress: Progress) -> Html:
+def _numbers(history: History, store: Store, spec: ViewSpec, progress: ViewProgress) -> Html:
     key = ", ".join(part for part in spec.key if part not in spec.hidden)
     committed = progress.epoch > 0
     return join(

@@ -67,7 +67,7 @@ class Arrived:
         return cls(received[order], times[order], counts[order])
 
 
-class Arrivals:
+class ArrivalSample:
     """What came into a topic, as far back as is remembered."""
 
     def __init__(self, topic: Topic, producers: str | None = None) -> None:

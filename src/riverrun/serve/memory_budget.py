@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from riverrun.serve.problems import Refused
 
 
-class Admission:
+class MemoryBudget:
     """Counts the bytes of all bodies that are received or appended. Used from the event loop only.
 
     `memory` is the limit for all of them: what does not fit is refused, to be sent again. Of those that are complete,

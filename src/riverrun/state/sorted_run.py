@@ -32,7 +32,7 @@ Indexes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Segment:
+class RunSegment:
     """Rows [start, stop) of a run, with buckets in [lo, hi]."""
 
     start: int
@@ -41,20 +41,20 @@ class Segment:
     hi: int
 
 
-class Run:
+class SortedRun:
     """A sorted record batch, in memory or mapped from a file."""
 
     def __init__(self, batch: pa.RecordBatch, spec: TableSpec) -> None:
         self.spec = spec
         self.batch = batch
         described = json.loads(batch.schema.metadata[_METADATA])
-        self.segments = [Segment(*numbers) for numbers in described["segments"]]
+        self.segments = [RunSegment(*numbers) for numbers in described["segments"]]
         self.hashes = cast(Hashes, batch.column(HASH).to_numpy())
         self.buckets = cast(Indexes, batch.column(spec.bucket).to_numpy()) if spec.bucket else None
         self._values = batch.select([*spec.schema, GONE])
 
     @classmethod
-    def build(cls, rows: pl.DataFrame, spec: TableSpec, hashes: Hashes | None = None) -> Run:
+    def build(cls, rows: pl.DataFrame, spec: TableSpec, hashes: Hashes | None = None) -> SortedRun:
         """Sort `rows`, which have the columns of the table and `_gone`. Known hashes need not be computed again."""
         hashes = hash_columns(rows, spec.probe) if hashes is None else hashes
         buckets = rows[spec.bucket].to_numpy() if spec.bucket else None
@@ -123,13 +123,13 @@ class Run:
         wrong = {name: kind for name, kind in self.spec.schema.items() if frame.schema[name] != kind}
         return frame.cast(wrong) if wrong else frame  # type: ignore[arg-type]
 
-    def _overlapping(self, lo: int | None, hi: int | None) -> Iterator[Segment]:
+    def _overlapping(self, lo: int | None, hi: int | None) -> Iterator[RunSegment]:
         for segment in self.segments:
             if self.buckets is None or ((lo is None or segment.hi >= lo) and (hi is None or segment.lo < hi)):
                 yield segment
 
     def _find_in(
-        self, segment: Segment, hashes: Hashes, buckets: Indexes | None, lo: int | None, hi: int | None
+        self, segment: RunSegment, hashes: Hashes, buckets: Indexes | None, lo: int | None, hi: int | None
     ) -> tuple[Indexes, Indexes]:
         probes = None
         if buckets is not None and self.buckets is not None:
@@ -157,15 +157,15 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
 
 
-def _arrange(hashes: Hashes, buckets: Indexes | None) -> tuple[Indexes, list[Segment]]:
+def _arrange(hashes: Hashes, buckets: Indexes | None) -> tuple[Indexes, list[RunSegment]]:
     """The order of the rows in the file, and the segments it falls into."""
     if not len(hashes):
         return np.empty(0, np.int64), []
     if buckets is None:
-        return ascending(hashes), [Segment(0, len(hashes), 0, 0)]
+        return ascending(hashes), [RunSegment(0, len(hashes), 0, 0)]
     if buckets.min() == buckets.max():
         only = int(buckets[0])
-        return ascending(hashes), [Segment(0, len(hashes), only, only)]
+        return ascending(hashes), [RunSegment(0, len(hashes), only, only)]
     cuts = _cuts(buckets)
     number = (np.searchsorted(cuts, buckets, side="right") - 1).astype(np.uint8)
     by_segment = np.argsort(number, kind="stable")
@@ -177,7 +177,7 @@ def _arrange(hashes: Hashes, buckets: Indexes | None) -> tuple[Indexes, list[Seg
         lo, hi = int(inside.min()), int(inside.max())
         order = ascending(hashes[part]) if lo == hi else np.lexsort((inside, hashes[part]))
         by_segment[start:stop] = part[order]
-        segments.append(Segment(start, stop, lo, hi))
+        segments.append(RunSegment(start, stop, lo, hi))
         start = stop
     return by_segment, segments
 

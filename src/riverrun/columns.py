@@ -1,0 +1,67 @@
+"""Columns that rows carry beside those people see, what they are called, and what may be a column or a name.
+
+Below everything that handles rows: the log, flows, kernels, views.
+"""
+
+from __future__ import annotations
+
+import re
+
+from riverrun.errors import Invalid
+
+TIME = "_time"
+"""Event time."""
+
+RECEIVED = "_received"
+"""When the log took the row in."""
+
+KEY = "_key"
+"""The row's key in the log, as text."""
+
+PARTITION = "_partition"
+OFFSET = "_offset"
+
+DELETED = "_deleted"
+"""Whether the row is a tombstone."""
+
+WEIGHT = "_weight"
+"""+1 inserts the row, -1 takes it back."""
+
+CARRIED = (TIME, WEIGHT, PARTITION, OFFSET)
+"""What every row of a flow has: its time, its weight, and where it stands in the order of its input."""
+
+LOG_ORDER = (RECEIVED, PARTITION, OFFSET)
+"""The order of the log. Rows of different partitions have no other one."""
+
+ROW_ID = "_id"
+"""Key part of rows that have no key: the hidden id of a row (topic, partition, offset; of a join, both)."""
+
+BRANCH = "_branch"
+"""Key part of a union of tables: which of them the row is from."""
+
+WATERMARK = "_watermark"
+VERSION = "_version"
+OP, BEFORE, AFTER = "_op", "_before", "_after"
+
+WRITTEN = (OP, BEFORE, AFTER, VERSION, WATERMARK, "_error", "_position")
+"""Columns that flows write into derived and late topics, so that such a topic can be read again."""
+
+KEY_TYPES = frozenset(
+    {"string", "boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"}
+)
+"""Values of these types have one way to be written, so that equal keys are equal bytes."""
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+def check_name(name: object, what: str = "topic") -> str:
+    """The name of a topic, a flow or a view, if it can be one: it becomes part of paths and addresses.
+
+    >>> check_name("shop.orders-2")
+    'shop.orders-2'
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", ".."):
+        raise Invalid(
+            f"{name!r} cannot be the name of a {what}", hint="1 to 200 letters, digits, dots, dashes and underscores"
+        )
+    return name
