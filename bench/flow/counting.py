@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count
-from riverrun.flow.nodes import ViewEnd
+from riverrun.flow.operators.ends import ViewEnd
 from riverrun.flow.windows import tumbling
 from riverrun.river import River
 from riverrun.runtime.commit import Committer, Outputs

@@ -21,7 +21,7 @@ from bench.flow.spark import start
 from bench.nexmark.answers import batch, verify
 from bench.nexmark.events import AUCTION, BID, PERSON, SIDE, AuctionHouse
 from bench.nexmark.queries import QUERIES, Query
-from riverrun.flow.nodes import ViewEnd
+from riverrun.flow.operators.ends import ViewEnd
 from riverrun.river import River
 from riverrun.runtime.commit import Committer, Outputs
 from riverrun.spark.query import Run

@@ -13,7 +13,7 @@ import pytest
 from riverrun.cli.flow_file import load_flow
 from riverrun.river import River
 from riverrun.runtime.manifest import Manifest, computation
-from riverrun.runtime.planner import Plan
+from riverrun.runtime.plan import Plan
 from riverrun.views import Epoch
 
 HEAD = """

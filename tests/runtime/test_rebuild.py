@@ -16,14 +16,15 @@ from riverrun.position import Position
 from riverrun.river import River
 from riverrun.runtime.admission import changes
 from riverrun.runtime.bounds import read_positions, together
-from riverrun.runtime.commit import Committer, Outputs
-from riverrun.runtime.compiler import compile_flow
+from riverrun.runtime.commit import Committer
+from riverrun.runtime.compile.compiler import compile_flow
+from riverrun.runtime.epoch import EpochResult
 from riverrun.runtime.host import Control
 from riverrun.runtime.manifest import Manifest, home_of
 from riverrun.runtime.opening import open_inputs, open_outputs, shut_out
 from riverrun.runtime.outputs import view_spec
 from riverrun.runtime.patience import Patience
-from riverrun.runtime.planner import Plan
+from riverrun.runtime.plan import Plan
 from riverrun.runtime.rebuild import Successor, clean
 
 SCHEMA = "user string"
@@ -80,7 +81,7 @@ def commit(committer: Committer, positions: Mapping[str, Mapping[int, int]]) -> 
     epoch = committer.last.epoch + 1
     watermarks = {"stream-orders": (0, 0)}
     control = Control(epoch, 0, False, watermarks, {t: dict(p) for t, p in positions.items()}, {}, "")
-    committer.apply(Outputs(control, {}, {}, {}, [], [], {}))
+    committer.apply(EpochResult(control))
 
 
 @pytest.fixture

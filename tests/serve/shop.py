@@ -19,9 +19,10 @@ from riverrun.flow import Flow
 from riverrun.log.spec import TopicSpec
 from riverrun.river import River
 from riverrun.runtime.commit import Committer
-from riverrun.runtime.compiler import compile_flow
+from riverrun.runtime.compile.compiler import compile_flow
 from riverrun.runtime.outputs import declare_views, output_specs
-from riverrun.runtime.planner import Limit, Plan, Planner
+from riverrun.runtime.plan import Limit, Plan
+from riverrun.runtime.planner import Planner
 from riverrun.runtime.status import flow_status
 from riverrun.testing.local import LocalRun
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from riverrun.flow.nodes import End, Node, Source
+from riverrun.flow.operators.ends import End
+from riverrun.flow.operators.node import Node
+from riverrun.flow.operators.source import Source
 
 _LONGEST = 60
 

@@ -12,15 +12,21 @@ from riverrun.flow.aggregates import Aggregate
 from riverrun.flow.graph import WrittenTopic
 from riverrun.flow.join import joined, refuse_partial_key
 from riverrun.flow.names import Names
-from riverrun.flow.nodes import END, START, AsOf, ClockNode, Dedupe, JoinStreams, Latest, Lookup, Source, Where, Window
+from riverrun.flow.operators.as_of import AsOf
+from riverrun.flow.operators.clock import ClockCorrection
+from riverrun.flow.operators.dedupe import Dedupe
+from riverrun.flow.operators.join_streams import JoinStreams
+from riverrun.flow.operators.latest import Latest
+from riverrun.flow.operators.lookup import Lookup
+from riverrun.flow.operators.rows import Where
+from riverrun.flow.operators.source import Source
+from riverrun.flow.operators.window import END, START, Window
 from riverrun.flow.place import caller, declaration
 from riverrun.flow.relation import Relation, known_columns, misplaced
 from riverrun.flow.schema import STRING, TIMESTAMP, Schema
 from riverrun.flow.spans import interval, positive
 from riverrun.flow.table import Table
 from riverrun.flow.windows import Correct, DropLate, Hopping, Late, Session, Side, Sliding, Tumbling, WindowKind
-
-_OF_TABLES = ("versus", "changes")
 
 
 class Stream(Relation):
@@ -38,7 +44,7 @@ class Stream(Relation):
             )
         found = [self._timestamp(what, name) for what, name in (("occurred", occurred), ("sent", sent))]
         devices = names.some("by", by, self.schema)
-        return Stream(self.graph, self._add(ClockNode, occurred=found[0], sent=found[1], by=devices))
+        return Stream(self.graph, self._add(ClockCorrection, occurred=found[0], sent=found[1], by=devices))
 
     @declaration
     def dedupe(self, on: Names, within: Duration = "1 hour") -> Stream:
@@ -142,7 +148,7 @@ class Stream(Relation):
             )
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise misplaced("stream", "table", name, _OF_TABLES, "group(…).agg(…) and latest(…) make a table of a stream")
+        raise misplaced("stream", "table", name, Table, "group(…).agg(…) and latest(…) make a table of a stream")
 
 
 class Windowed:

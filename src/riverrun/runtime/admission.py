@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from riverrun import ddl
-from riverrun.errors import Conflict, Corrupt, Invalid, Unavailable, did_you_mean
+from riverrun.errors import Conflict, Corrupt, Invalid, did_you_mean
 from riverrun.flow import Flow
 from riverrun.flow.graph import InputTopic
 from riverrun.log.spec import TopicSpec
@@ -33,12 +33,6 @@ def refuse_unusable(flow: Flow) -> None:
     """Refuse a flow that nothing would come of, or not what it says."""
     if not flow.ends:
         raise Invalid(f"flow {flow.name} has no results", hint="Add a flow.view(…), a flow.topic(…) or a flow.alert(…)")
-    for view in flow.views.values():
-        if view.to is not None:
-            raise Unavailable(
-                f"{view.place}: view {view.name!r}: to={view.to!r} cannot be used yet",
-                hint="Leave `to` out: the view is then kept in the river's store",
-            )
 
 
 def admitted(

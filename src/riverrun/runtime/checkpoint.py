@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from riverrun.errors import Conflict, Corrupt, Transient
 from riverrun.position import Position
-from riverrun.runtime.planner import Plan
+from riverrun.runtime.plan import Plan
 from riverrun.views import Last
 
 _RESTORE = "Restore the directory {home} from a copy that fits, or rebuild the flow"

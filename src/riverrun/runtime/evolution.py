@@ -9,7 +9,7 @@ from typing import Literal
 
 from riverrun.errors import RiverrunError
 from riverrun.flow import Flow
-from riverrun.flow.graph import topics_below
+from riverrun.flow.analysis import topics_below
 from riverrun.log.topic import Topic
 from riverrun.river import River
 from riverrun.runtime.admission import admitted, check_declared, refuse_unusable

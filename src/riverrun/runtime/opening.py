@@ -14,7 +14,7 @@ from riverrun.river import River
 from riverrun.runtime import bounds
 from riverrun.runtime.admission import check_declared, refuse_unusable
 from riverrun.runtime.checkpoint import Checkpoint
-from riverrun.runtime.job import Job
+from riverrun.runtime.compile.job import Job
 from riverrun.runtime.manifest import Manifest
 from riverrun.runtime.outputs import output_specs
 from riverrun.views import Last, Store

@@ -10,11 +10,13 @@ from riverrun import ddl
 from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, ROW_ID, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
-from riverrun.flow.graph import topics_below
-from riverrun.flow.nodes import End, TopicEnd, ViewEnd, unseen
+from riverrun.flow.analysis import topics_below
+from riverrun.flow.operators.ends import End, TopicEnd, ViewEnd
+from riverrun.flow.operators.node import unseen
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
-from riverrun.runtime.job import Job
+from riverrun.runtime.compile.job import Job
+from riverrun.runtime.quarantine import quarantine_schema, quarantine_topic
 from riverrun.views import Store, ViewSpec
 
 
@@ -91,13 +93,5 @@ def _aside_specs(job: Job, inputs: Mapping[str, Topic], suffix: str) -> list[Top
                 raise Invalid(f"topic {operator.late_topic} gets late rows of other types: {known} and {operator.late}")
     for reading in job.readings:
         if reading.max_skew is not None:
-            columns = [field.with_nullable(True) for field in inputs[reading.topic].schema]
-            found[quarantine(reading.topic)] = pa.schema(
-                [*columns, ("_error", pa.string()), ("_position", pa.string())]
-            )
+            found[quarantine_topic(reading.topic)] = quarantine_schema(inputs[reading.topic].schema)
     return [TopicSpec(name + suffix, ddl.render(ddl.columns_from_arrow(columns))) for name, columns in found.items()]
-
-
-def quarantine(topic: str) -> str:
-    """Where rows of a topic go that cannot be taken in: its columns, `_error`, and `_position` of the row."""
-    return f"{topic}.quarantine"

@@ -18,7 +18,7 @@ from riverrun.position import Position
 from riverrun.runtime import bounds
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.commit import Committer
-from riverrun.runtime.job import Job
+from riverrun.runtime.compile.job import Job
 from riverrun.runtime.manifest import Manifest, computation, home_of
 from riverrun.runtime.outputs import view_spec
 from riverrun.runtime.patience import Patience

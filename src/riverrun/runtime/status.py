@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
-
 from riverrun.durations import wall_clock
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
 from riverrun.kernels.watermark import Watermarks
 from riverrun.position import Position
 from riverrun.runtime.manifest import Manifest, SourceClock
+from riverrun.runtime.planner_memory import read_memory
 from riverrun.views import Last
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,11 +52,10 @@ def _lag(last: Last, ends: Mapping[str, Mapping[int, int]], now: int) -> dict[st
 
 
 def _sources(manifest: Manifest, home: str, now: int) -> list[dict[str, Any]]:
-    remembered: dict[str, bytes] = {}
+    remembered: Mapping[str, bytes] = {}
     if manifest.memory:
         try:
-            with open(f"{home}/planner/{manifest.memory}", "rb") as file:
-                remembered = msgspec.msgpack.decode(file.read(), type=dict[str, bytes])
+            remembered = read_memory(f"{home}/planner", manifest.memory)
         except FileNotFoundError:  # a run went on meanwhile, or the checkpoint is elsewhere
             pass
     return [_source(name, clock, remembered.get(name), now) for name, clock in manifest.sources.items()]

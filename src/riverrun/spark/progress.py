@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from riverrun.runtime.commit import Outputs
+from riverrun.runtime.epoch import EpochResult
 from riverrun.runtime.status import moment
 
 _SPAN = 10.0  # seconds that a rate is taken over
@@ -34,11 +34,12 @@ class RunProgress:
         self._epochs: collections.deque[Committed] = collections.deque(maxlen=1000)
         self._around: dict[int, float] = {}
 
-    def committed(self, made: Outputs, computing: float, committing: float) -> None:
+    def committed(self, result: EpochResult, computing: float, committing: float) -> None:
         """An epoch has taken effect."""
-        rows = sum(count["read"] for (_, input), count in made.counts.items() if input == "topic")
-        work = {name: micros / 1e6 for name, micros in made.work.items()}
-        self._epochs.append(Committed(made.control.epoch, time.monotonic(), rows, computing, committing, work))
+        report = result.report
+        rows = sum(inputs["topic"]["read"] for inputs in report.counts.values() if "topic" in inputs)
+        work = {name: micros / 1e6 for name, micros in report.work.items()}
+        self._epochs.append(Committed(result.control.epoch, time.monotonic(), rows, computing, committing, work))
 
     def told(self, reports: Iterable[Mapping[str, Any]]) -> None:
         """Spark's own reports: what it did around our part of each epoch. Waiting for rows is not work."""

@@ -24,20 +24,21 @@ from riverrun.river import River
 from riverrun.runtime.admission import Admission, admitted, refuse_drained
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.commit import Committer
-from riverrun.runtime.compiler import compile_flow
+from riverrun.runtime.compile.compiler import compile_flow
 from riverrun.runtime.manifest import Manifest, home_of
 from riverrun.runtime.opening import beginning, check_written, open_inputs, open_outputs, shut_out
 from riverrun.runtime.outputs import declare_views
 from riverrun.runtime.patience import Patience
-from riverrun.runtime.planner import Limit
+from riverrun.runtime.plan import Limit
 from riverrun.runtime.rebuild import clean
 from riverrun.runtime.status import flow_status, moment
 from riverrun.spark import failures
-from riverrun.spark.compile import SparkAnalyst, streaming_frame
+from riverrun.spark.analyst import SparkAnalyst
+from riverrun.spark.compile import SparkJob
+from riverrun.spark.deployment import Deployment, deploy
 from riverrun.spark.progress import RunProgress
 from riverrun.spark.rebuild import Rebuild, Rebuilds
 from riverrun.spark.session import cores, session
-from riverrun.spark.source import Deployment, deployed
 
 log = logging.getLogger("riverrun.spark")
 
@@ -74,7 +75,7 @@ class Run:
         admission = self._admitted(rebuild)
         self._spark = session(river.master, river.settings)
         shards = admission.known.shards if admission.known else cores()
-        self._job = compile_flow(flow, shards, SparkAnalyst(self._spark))
+        self._job = compile_flow(flow, shards, SparkAnalyst(lambda: self._spark))
         self._topics = open_outputs(river, flow, self._job, self._inputs, suffix)
         self._limit = Limit(max_rows or river.settings.epoch_rows, river.settings.epoch_bytes)
         self._fence = 0
@@ -263,7 +264,7 @@ class Run:
         check_written(self.name, now, home, self._topics.values())
         declare_views(self._store, self.flow, self._job, self._fence, self._suffix)
         clean(self._river.checkpoints, self.name, self._store)
-        return deployed(self._river, self._job, self.name, home, self._begin, self._limit)
+        return deploy(self._river, self._job, self.name, home, self._begin, self._limit)
 
     def _go_live(self, deployment: Deployment) -> None:
         """Take in what comes, from where the home store is."""
@@ -280,9 +281,10 @@ class Run:
 
     def _start_query(self) -> None:
         self._raised = None
-        frame = streaming_frame(self._spark, self._deployment, self.flow)
+        self._spark_job = SparkJob(self._spark, self._deployment, self.flow)
         self._query = (
-            frame.writeStream.foreachBatch(self._take)
+            self._spark_job.stream()
+            .writeStream.foreachBatch(self._take)
             .option("checkpointLocation", f"{self._home}/checkpoint")
             .queryName(os.path.basename(self._home))  # of an old flow's run in this process it is another one
             .trigger(processingTime="0 seconds")
@@ -298,7 +300,8 @@ class Run:
                 self._patience.through(lambda: self._store.check_fence(self.name, self._fence))
                 if not self._committer.is_committed(batch + 1):
                     begun = time.monotonic()
-                    made = self._committer.received(frame.toArrow())
+                    made = self._spark_job.compute(frame, batch + 1)
+                    self._committer.check(made)
                     computed = time.monotonic()
                     self._checkpoint.settle(made.control.epoch, made.control.positions)
                     self._patience.through(lambda: self._committer.apply(made))

@@ -21,14 +21,14 @@ from riverrun.flow import Flow
 from riverrun.log.topic import Topic
 from riverrun.position import Position
 from riverrun.river import River
-from riverrun.runtime.job import Job
+from riverrun.runtime.compile.job import Job
 from riverrun.runtime.patience import Patience
-from riverrun.runtime.planner import Limit
+from riverrun.runtime.plan import Limit
 from riverrun.runtime.rebuild import Successor
 from riverrun.spark import failures
-from riverrun.spark.compile import streaming_frame
+from riverrun.spark.compile import SparkJob
+from riverrun.spark.deployment import Deployment, deploy
 from riverrun.spark.progress import RunProgress
-from riverrun.spark.source import Deployment, deployed
 
 log = logging.getLogger("riverrun.spark")
 
@@ -65,7 +65,7 @@ class Rebuild:
         self._name = f"the rebuild of flow {self._successor.name}"
         self.committer = self._successor.committer
         home, token = self._successor.home, self._successor.token
-        self.deployment = deployed(river, job, self._successor.name, home, start, limit, token)
+        self.deployment = deploy(river, job, self._successor.name, home, start, limit, token)
         self._begin = Position(start or {name: topic.earliest[name] for name, topic in inputs.items()})
         self._goal = self._successor.goal()
         self.failure: BaseException | None = None  # of the switch, for who waits for it
@@ -132,9 +132,10 @@ class Rebuild:
 
     def _start(self) -> None:
         self._raised = None
-        frame = streaming_frame(self._spark, self.deployment, self._flow)
+        self._spark_job = SparkJob(self._spark, self.deployment, self._flow)
         self._query = (
-            frame.writeStream.foreachBatch(self._take)
+            self._spark_job.stream()
+            .writeStream.foreachBatch(self._take)
             .option("checkpointLocation", f"{self.deployment.home}/checkpoint")
             .queryName(self.deployment.label)
             .trigger(processingTime="0 seconds")
@@ -153,7 +154,8 @@ class Rebuild:
         try:
             if not self.committer.is_committed(batch + 1):
                 begun = time.monotonic()
-                made = self.committer.received(frame.toArrow())
+                made = self._spark_job.compute(frame, batch + 1)
+                self.committer.check(made)
                 computed = time.monotonic()
                 self._successor.checkpoint.settle(made.control.epoch, made.control.positions)
                 Patience(self._name, self._ending).through(lambda: self.committer.apply(made))

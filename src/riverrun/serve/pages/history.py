@@ -22,7 +22,7 @@ from riverrun.serve.pages.figures import parse
 
 if TYPE_CHECKING:
     from riverrun.flow import Flow
-    from riverrun.flow.nodes import Source
+    from riverrun.flow.operators.source import Source
 
 T = TypeVar("T")
 log = logging.getLogger("riverrun.serve")
@@ -293,7 +293,7 @@ def declared_sources(graph: Flow | None) -> dict[str, Source]:
     """The sources of a flow by id. Imported here: a server of somebody else's flows does not need what flows need."""
     if graph is None:
         return {}
-    from riverrun.flow.nodes import Source
+    from riverrun.flow.operators.source import Source
 
     return {node.id: node for node in graph.nodes if isinstance(node, Source)}
 

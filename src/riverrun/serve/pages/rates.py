@@ -12,7 +12,7 @@ from riverrun.serve.pages.history import FlowHistory, History
 
 if TYPE_CHECKING:
     from riverrun.flow import Flow
-    from riverrun.flow.nodes import Node
+    from riverrun.flow.operators.node import Node
 
 Edge = tuple[str, str]
 
@@ -32,7 +32,7 @@ def edge_rates(history: History, name: str, known: FlowHistory, graph: Flow) -> 
 
 def _given(known: FlowHistory, graph: Flow) -> dict[str, float]:
     """Rows per second that nodes give, from the ledger: what sources accepted, and what stateful nodes read of others."""
-    from riverrun.flow.nodes import StreamSource
+    from riverrun.flow.operators.source import StreamSource
 
     found: dict[str, float | None] = {}
     for node in graph.nodes:
@@ -57,7 +57,7 @@ def _into_ends(history: History, name: str, known: FlowHistory, graph: Flow) -> 
 
 def _follow(given: dict[str, float], nodes: list[Node]) -> None:
     """Add what follows from what is there, until nothing does any more."""
-    from riverrun.flow.nodes import Drop, Select, Union, WithColumns
+    from riverrun.flow.operators.rows import Drop, Select, Union, WithColumns
 
     before = -1
     while len(given) > before:

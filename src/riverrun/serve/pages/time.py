@@ -16,7 +16,8 @@ from riverrun.serve.pages.time_picture import Looked, time_picture
 
 if TYPE_CHECKING:
     from riverrun.flow import Flow
-    from riverrun.flow.nodes import Node, Window
+    from riverrun.flow.operators.node import Node
+    from riverrun.flow.operators.window import Window
 
 _SPANS = {"2min": 120, "5min": 300, "15min": 900}
 
@@ -79,7 +80,7 @@ def _choices(sources: list[dict[str, Any]], source: dict[str, Any], asked: Asked
 
 def _windows(graph: Flow, source: str) -> Iterator[Window]:
     """Windows of a fixed size that rows of a source come to."""
-    from riverrun.flow.nodes import Window
+    from riverrun.flow.operators.window import Window
     from riverrun.flow.windows import Hopping, Tumbling
 
     def comes_from(node: Node) -> bool:

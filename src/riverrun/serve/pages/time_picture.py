@@ -15,7 +15,8 @@ from riverrun.serve.pages.history import Sample
 from riverrun.serve.pages.markup import Content, Html, join, tag
 
 if TYPE_CHECKING:
-    from riverrun.flow.nodes import Source, Window
+    from riverrun.flow.operators.source import Source
+    from riverrun.flow.operators.window import Window
 
 _STRIP, _STRIPS = 24, 12
 _NARROWEST = 12  # pixels: smaller windows are not drawn

@@ -1,17 +1,16 @@
-"""Joins: stream with stream, stream with table, table with table."""
+"""What joins have in common: two inputs, equal in some columns, and a result with the columns of both."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from riverrun.columns import TIME
 from riverrun.ddl import Type
-from riverrun.durations import show
-from riverrun.flow.nodes.node import IDENTITY, Node
+from riverrun.flow.operators.node import IDENTITY, InputTypes, Node
 from riverrun.flow.schema import Schema
-from riverrun.flow.windows import Correct, Late
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,7 @@ class Join(Node):
     """Two inputs, equal in `on`. Key columns come first and once, then the others of the left and of the right."""
 
     stateful = True
+    input_names = ("left", "right")
     on: tuple[Pair, ...]
     how: str = field(metadata=IDENTITY)
     outputs: tuple[Output, ...]
@@ -83,79 +83,9 @@ class Join(Node):
     def label(self) -> str:
         return f"{self.how} {self.kind} on {', '.join(str(pair) for pair in self.on)}"
 
+    def key_types(self, number: int) -> Mapping[str, Type]:
+        return {(pair.left, pair.right)[number]: pair.type for pair in self.on if pair.type is not None}
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class JoinStreams(Join):
-    """Pairs with `lo ≤ right.time − left.time ≤ hi`, each once; rows without a partner when none can come any more."""
-
-    kind = "join_streams"
-    lo: int
-    hi: int
-
-    @property
-    def hold(self) -> int:
-        return self.delay
-
-    @property
-    def delay(self) -> int:
-        return max(self.hi, -self.lo, 0)
-
-    @property
-    def label(self) -> str:
-        return f"{super().label} within {show(self.lo)} … {show(self.hi)}"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Lookup(Join):
-    """Each row of the stream with the table's row of that key, in the newest version known when it is processed."""
-
-    kind = "lookup"
-
-    @property
-    def retracts(self) -> bool:
-        return self.left.retracts
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AsOf(Join):
-    """Each row of the stream with the version of the table's row that was valid at the row's time."""
-
-    kind = "as_of"
-    late: Late
-
-    @property
-    def retracts(self) -> bool:
-        return self.left.retracts or isinstance(self.late, Correct)
-
-    @property
-    def delay(self) -> int:
-        return self.late.horizon
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class JoinTables(Join):
-    """The join of two tables as they are now, maintained: equal to SQL's after every epoch."""
-
-    kind = "join_tables"
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        left, right = self.renamed("left", self.left.key), self.renamed("right", self.right.key)
-        apart = self.apart
-        return tuple(dict.fromkeys([*left, *(apart.get(name, name) for name in right)]))
-
-    @property
-    def apart(self) -> dict[str, str]:
-        """Hidden parts of the right's key by their names in the result, where the left's may have the same."""
-        found: dict[str, str] = {}
-        for name in self.right.key:
-            if name not in self.right.schema:
-                chosen = name
-                while chosen in (*self.left.key, *found.values()):
-                    chosen += "_right"
-                found[name] = chosen
-        return found
-
-    @property
-    def retracts(self) -> bool:
-        return True
+    def resolve(self, inputs: InputTypes) -> list[tuple[str, Type | None]]:
+        sides = {"key": "left", "left": "left", "right": "right"}
+        return [(part.name, inputs[sides[part.side]].get(part.column) or part.type) for part in self.outputs]

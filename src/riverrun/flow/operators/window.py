@@ -1,13 +1,15 @@
-"""Nodes about windows of event time: aggregates per window, and a window beside an earlier one."""
+"""`s.window(w, by).agg(…)`: aggregates per window of event time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from riverrun.durations import show
-from riverrun.flow.aggregates import Measure
-from riverrun.flow.nodes.node import IDENTITY, Columns, Node
+from riverrun.ddl import Type
+from riverrun.flow.aggregates import Measure, aggregated, resolve_aggregates
+from riverrun.flow.expressions import Wanted
+from riverrun.flow.operators.node import IDENTITY, Columns, InputTypes, Node
 from riverrun.flow.schema import TIMESTAMP, Schema
 from riverrun.flow.windows import Correct, Late, Session, Side, WindowKind
 
@@ -72,30 +74,23 @@ class Window(Node):
         by = f" by {', '.join(self.by)}" if self.by else ""
         return f"{self.window}{by}: " + ", ".join(f"{part.name} = {part}" for part in self.measures)
 
+    @property
+    def late_topic(self) -> str | None:
+        return self.late.topic if isinstance(self.late, Side) else None
+
     def needs(self, wanted: Columns) -> tuple[Columns, ...]:
-        if isinstance(self.late, Side):  # late rows are written as they came
-            return (frozenset(self.inputs[0].schema) | {column for made in self.measures for column in made.columns},)
-        return (frozenset(self.by) | {column for made in self.measures for column in made.columns},)
+        read = {column for measure in self.measures for column in measure.columns}
+        # late rows are written as they came
+        return (frozenset(read) | frozenset(self.inputs[0].schema if self.late_topic else self.by),)
 
+    def reads(self, number: int, columns: Sequence[str]) -> Wanted:
+        wanted = aggregated(self.by, self.measures)
+        if self.late_topic:
+            wanted += [(name, None) for name in self.inputs[0].schema if name not in self.by]
+        return wanted
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Versus(Node):
-    """Every window beside the same window `earlier` before it; null where there was none."""
+    def passed_by(self, number: int) -> Columns:
+        return frozenset(self.inputs[0].schema) - frozenset(self.by) if self.late_topic else frozenset()
 
-    kind = "versus"
-    stateful = True
-    earlier: int = field(metadata=IDENTITY)
-
-    @cached_property
-    def schema(self) -> Schema:
-        before = self.inputs[0].schema
-        added = [(f"{name}_before", known) for name, known in before.columns if name not in self.key]
-        return Schema((*before.columns, *added), before.open)
-
-    @property
-    def routes(self) -> tuple[tuple[str, ...], ...]:
-        return (tuple(name for name in self.key if name not in (START, END)),)
-
-    @property
-    def label(self) -> str:
-        return f"versus {show(self.earlier)} before"
+    def resolve(self, inputs: InputTypes) -> list[tuple[str, Type | None]]:
+        return resolve_aggregates(super().resolve(inputs), self.measures, inputs["in"])

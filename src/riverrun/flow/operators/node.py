@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from riverrun.columns import TIME
-from riverrun.flow.expressions import Expression
+from riverrun.ddl import Type
+from riverrun.flow.expressions import Expression, Wanted
 from riverrun.flow.place import Place
 from riverrun.flow.schema import HIDDEN, Schema
+
+if TYPE_CHECKING:
+    from riverrun.flow.composition import Composition
 
 # A field with this metadata is part of the node's id: it says which computation this is. The other fields say how it is
 # done; they are in the fingerprint only, so that a changed node can be told from a new one.
 IDENTITY = {"identity": True}
 
 Columns = frozenset[str]
+
+InputTypes = Mapping[str, Mapping[str, Type]]
+"""By input, the columns that reach a node and their types, also where the flow could not infer them."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -26,8 +34,29 @@ class Node:
     """
 
     kind: ClassVar[str]
-    # A kernel runs it: its rows are brought together by `routes`, which adds a stage.
     stateful: ClassVar[bool] = False
+    """A kernel runs it: its rows are brought together by `routes`, which adds a stage."""
+
+    by_spark: ClassVar[bool] = False
+    """Only Spark can compute its rows: paths of rows begin here, as they do at sources and stateful nodes."""
+
+    plans_watermark: ClassVar[bool] = False
+    """Its watermark is planned from the rows of a topic, not derived from its inputs'."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("in",)
+    """What the kernel calls its inputs."""
+
+    hands_on_receipt: ClassVar[bool] = False
+    """Its rows say when they came in (`_received`), so that others can be compared with them in the order of the log."""
+
+    keeps_row_ids: ClassVar[bool] = False
+    """It hands rows on under the ids they came with."""
+
+    passes_rows: ClassVar[bool] = False
+    """It hands rows on as they came: columns that nobody reads are left out of its results, too."""
+
+    key_travels: ClassVar[bool] = False
+    """Hidden parts of an input's key reach the kernel, and those of its own key go on with its rows."""
 
     inputs: tuple[Node, ...] = ()
     place: Place
@@ -65,8 +94,13 @@ class Node:
 
     @property
     def delay(self) -> int:
-        """How far results may lie behind this node's watermark, in microseconds: it passes it on minus this."""
+        """How far results may lag this node's watermark, in microseconds: it passes the watermark on minus this."""
         return 0
+
+    @property
+    def timed_by(self) -> tuple[Node, ...]:
+        """The inputs whose watermarks hold back this node's."""
+        return self.inputs
 
     @property
     def hidden(self) -> Columns:
@@ -74,14 +108,73 @@ class Node:
         return frozenset({TIME})
 
     @property
+    def hidden_key(self) -> tuple[str, ...]:
+        """The parts of its key that are none of its columns."""
+        return unseen(self.key, self)
+
+    @property
     def routes(self) -> tuple[tuple[str, ...], ...]:
         """For each input of a stateful node, the columns whose values bring rows together; () brings all together."""
+        return ()
+
+    @property
+    def late_topic(self) -> str | None:
+        """Where its late rows go, if anywhere."""
+        return None
+
+    @property
+    def row_id_is_position(self) -> bool:
+        """Whether what tells its rows apart is their position in the log, which every row carries."""
+        return False
+
+    @property
+    def orders_by_receipt(self) -> bool:
+        """Whether its rows can be put in the order of the log: they say when they came in."""
+        return self.hands_on_receipt
+
+    @property
+    def has_versions(self) -> bool:
+        """Whether its rows are those of a changelog, so that the versions of a row can be read as they came."""
+        return False
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's own functions that it calls."""
         return ()
 
     @property
     def label(self) -> str:
         """What a picture says about it."""
         return self.kind
+
+    def reads_receipt(self, number: int) -> bool:
+        """Whether the kernel needs to know when the rows of this input came in."""
+        return self.reads_versions(number)
+
+    def reads_versions(self, number: int) -> bool:
+        """Whether the kernel reads the versions of a table, as they came in, and not its changes."""
+        return False
+
+    def reads(self, number: int, columns: Sequence[str]) -> Wanted:
+        """What the kernel is given of an input, of which `columns` are needed by anybody."""
+        return [(name, None) for name in columns]
+
+    def passed_by(self, number: int) -> Columns:
+        """What is read of an input but is no business of the kernel: late rows have it, state does not."""
+        return frozenset()
+
+    def key_types(self, number: int) -> Mapping[str, Type]:
+        """Columns of an input that have to be converted before they are compared with another input's."""
+        return {}
+
+    def resolve(self, inputs: InputTypes) -> list[tuple[str, Type | None]]:
+        """Its columns with their types, now that those of the inputs are known; None where nobody can tell."""
+        came = inputs[self.input_names[0]]
+        columns = [(name, came.get(name) if known is None else known) for name, known in self.schema.columns]
+        if self.schema.open:
+            named = {name for name, _ in columns}
+            columns += [(name, known) for name, known in came.items() if name not in named and not name.startswith("_")]
+        return columns
 
     def needs(self, wanted: Columns) -> tuple[Columns, ...]:
         """For each input, the columns it must give so that this node can give the `wanted` ones.
@@ -111,6 +204,11 @@ class Node:
         below = [node.anchor if self.stateful else node.id for node in self.inputs]
         return "|".join([self.kind, *below, *parts])
 
+    @property
+    def base_id(self) -> str:
+        """The id, unless another node has it already."""
+        return f"{self.kind}-{hashlib.sha256(self.identity.encode()).hexdigest()[:10]}"
+
 
 _SHARED = {part.name for part in fields(Node)}
 
@@ -123,9 +221,28 @@ class Row(Node):
     def hidden(self) -> Columns:
         return frozenset.intersection(*(node.hidden for node in self.inputs))
 
+    @property
+    def has_versions(self) -> bool:
+        return all(node.has_versions for node in self.inputs)
+
+    @property
+    def orders_by_receipt(self) -> bool:
+        return all(node.orders_by_receipt for node in self.inputs)
+
+    @property
+    def row_id_is_position(self) -> bool:
+        return all(node.row_id_is_position for node in self.inputs)
+
+    def compose(self, rows: Composition, below: Node) -> None:
+        """Say what becomes of the rows of one input, which comes from `below`, in terms of where they began."""
+
+    def widen(self, below: Sequence[str]) -> list[str]:
+        """All its columns, where the schema is open and the input turned out to have these."""
+        return list(dict.fromkeys([*below, *self.schema]))
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ColumnsOnly(Row):
+class ColumnsNode(Row):
     """A node that changes the columns and lets every row through."""
 
     @property

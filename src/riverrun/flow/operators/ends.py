@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from riverrun.columns import ROW_ID
-from riverrun.flow.nodes.node import Node
+from riverrun.flow.operators.node import Node, unseen
 from riverrun.flow.place import Place
 
 
@@ -24,23 +24,40 @@ class End:
         """Stable, since names are unique among ends of a kind."""
         return f"{self.kind}-{self.name}"
 
+    @property
+    def hidden_key(self) -> tuple[str, ...]:
+        """Hidden parts of rows' keys that are written with them."""
+        return ()
+
+    @property
+    def newest_wins(self) -> bool:
+        """Whether a row of a stream replaces the one before it that has the same key."""
+        return False
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ViewEnd(End):
     """A queryable table. Without a key of its own it has the node's; a stream's rows are told apart by their hidden id.
 
-    `history` in microseconds keeps versions; `to` is the store, None the river's own.
+    `history` in microseconds keeps versions.
     """
 
     kind = "view"
     key: tuple[str, ...]
     history: int | None = None
-    to: str | None = None
 
     @property
     def keeps_all(self) -> bool:
         """Whether every row of a stream stays, instead of the newest of each key."""
         return not self.node.is_table and self.key == (ROW_ID,)
+
+    @property
+    def hidden_key(self) -> tuple[str, ...]:
+        return written_key(self.key, self.node)
+
+    @property
+    def newest_wins(self) -> bool:
+        return not self.node.is_table and not self.keeps_all
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,3 +76,15 @@ class AlertEnd(End):
     to: tuple[str, ...] = field(repr=False)
     message: str | None
     every: int
+
+    @property
+    def hidden_key(self) -> tuple[str, ...]:
+        return written_key(self.node.key, self.node)
+
+
+def written_key(key: tuple[str, ...], node: Node) -> tuple[str, ...]:
+    """Hidden parts of a key that are columns of what is written; where rows stand in the log is carried anyway."""
+    hidden = unseen(key, node)
+    if not node.is_table or node.row_id_is_position:
+        return tuple(name for name in hidden if name != ROW_ID)
+    return hidden

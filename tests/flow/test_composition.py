@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from riverrun.ddl import backquoted
 from riverrun.flow import Flow, Stream
-from riverrun.runtime.branch import Composition, paths
+from riverrun.flow.composition import Composition, paths
 
 SCHEMA = "u string, n int, `it's` int, xs array<int>"
 ORIGIN = {"u": "`o`.`u`", "n": "`o`.`n`", "it's": "`o`.`it's`", "xs": "`o`.`xs`"}
@@ -19,6 +21,11 @@ TEXTS = [("concat({}, 'it''s n')", "u"), ('replace({}, "n", "u ""n""")', "u"), (
 NUMBERS = [("to_char({}, '0009')", "u"), ("log10({})", "n"), ("{}+1", "n"), ("-{}", "n"), ("{}", "n")]
 NUMBERS += [("aggregate(xs, 0, (a, n) -> a + n) + {}", "n"), ("named_struct('n', {}).n", "n"), ("abs({}) /* n */", "n")]
 CONDITIONS = [("{} > 1 or {} < 0", "n"), ("{} = 'o''neil; n'", "u"), ("not {} is null -- n", "n"), ("{} in (1,2)", "n")]
+
+
+def begin(columns: Iterable[str]) -> Composition:
+    values = {name: f"`o`.{backquoted(name)}" for name in columns}
+    return Composition(values, {name: name for name in columns})
 
 
 @dataclass
@@ -63,7 +70,7 @@ def test_the_composition_is_the_text_with_columns_replaced(taken: list[tuple[str
             now.stream = now.stream.with_columns(**{column: sql})
         now.columns[column] = made
     (path,) = paths(now.stream.node)
-    found = Composition(ORIGIN, "o").follow(path)
+    found = begin(ORIGIN).follow(path)
     assert found.condition == (" AND ".join(now.conditions) or None)
     for name, text in now.columns.items():
         assert found.item(name).sql == text
@@ -77,7 +84,7 @@ def test_names_are_quoted(name: str) -> None:
         flow.stream("a", f"{quoted} int, u string").with_columns(v=f"{quoted} + 1").where(f"v > 1 and {quoted} > 0")
     )
     (path,) = paths(stream.node)
-    found = Composition([name, "u"], "o").follow(path)
+    found = begin([name, "u"]).follow(path)
     assert found.condition == f"((`o`.{quoted} + 1) > 1 and `o`.{quoted} > 0)"
     assert found.item(name).column == name
 
@@ -86,5 +93,5 @@ def test_a_renamed_column_is_a_field_of_its_new_name() -> None:
     flow = Flow("f")
     stream = flow.stream("a", SCHEMA).select("n as m", "u || '!' as w").select("struct(m, w) as both")
     (path,) = paths(stream.node)
-    found = Composition(ORIGIN, "o").follow(path)
+    found = begin(ORIGIN).follow(path)
     assert found.item("both").sql == "struct(`o`.`n` AS m, (`o`.`u` || '!') AS w)"

@@ -1,18 +1,19 @@
-"""Stateless nodes: one row in, at most one out."""
+"""Nodes that look at one row: it passes or not, with these columns or others."""
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from riverrun.columns import BRANCH, TIME
 from riverrun.flow.expressions import Expression
-from riverrun.flow.nodes.node import IDENTITY, Columns, ColumnsOnly, Row
+from riverrun.flow.operators.node import IDENTITY, Columns, ColumnsNode, Node, Row
 from riverrun.flow.schema import Schema, common
+
+if TYPE_CHECKING:
+    from riverrun.flow.composition import Composition
 
 Items = tuple[tuple[str, Expression], ...]
 
@@ -31,9 +32,12 @@ class Where(Row):
     def needs(self, wanted: Columns) -> tuple[Columns, ...]:
         return (wanted | frozenset(self.condition.columns),)
 
+    def compose(self, rows: Composition, below: Node) -> None:
+        rows.keep(self.condition)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Select(ColumnsOnly):
+class Select(ColumnsNode):
     """Exactly these columns. In an open schema, `rest` brings along the columns only Spark knows."""
 
     kind = "select"
@@ -73,9 +77,12 @@ class Select(ColumnsOnly):
     def settings(self, wanted: Columns) -> dict[str, Any]:
         return {"items": tuple(part for part in self.items if part[0] in wanted), "rest": self.rest}
 
+    def compose(self, rows: Composition, below: Node) -> None:
+        rows.add(self.items) if self.rest else rows.choose(self.items)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WithColumns(ColumnsOnly):
+class WithColumns(ColumnsNode):
     """All columns, and these; one of the same name is replaced in its place."""
 
     kind = "with_columns"
@@ -103,9 +110,12 @@ class WithColumns(ColumnsOnly):
     def settings(self, wanted: Columns) -> dict[str, Any]:
         return {"items": tuple(part for part in self.items if part[0] in wanted)}
 
+    def compose(self, rows: Composition, below: Node) -> None:
+        rows.add(self.items)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Drop(ColumnsOnly):
+class Drop(ColumnsNode):
     """All columns but these."""
 
     kind = "drop"
@@ -129,6 +139,12 @@ class Drop(ColumnsOnly):
 
     def settings(self, wanted: Columns) -> dict[str, Any]:
         return {}
+
+    def compose(self, rows: Composition, below: Node) -> None:
+        rows.drop(self.names)
+
+    def widen(self, below: Sequence[str]) -> list[str]:
+        return super().widen([name for name in below if name not in self.names])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -161,42 +177,7 @@ class Union(Row):
         known = [{name.lower(): name for name in node.schema} for node in self.inputs]
         return tuple(frozenset(names.get(name.lower(), name) for name in wanted) for names in known)
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Transform(Row):
-    """A function from DataFrame to DataFrame, row by row: the way out to plain Spark."""
-
-    kind = "transform"
-    function: Callable[[Any], Any]
-    columns: Schema
-
-    @property
-    def schema(self) -> Schema:
-        return self.columns
-
-    @property
-    def time(self) -> str:
-        return TIME
-
-    @property
-    def identity(self) -> str:
-        return f"{super().identity}|{self.label}"
-
-    @property
-    def label(self) -> str:
-        return f"transform {getattr(self.function, '__qualname__', type(self.function).__qualname__)}"
-
-    def settings(self, wanted: Columns) -> dict[str, Any]:
-        return {"code": code(self.function), "columns": self.columns}
-
-
-def code(function: Callable[[Any], Any]) -> str:
-    """A hash of the function's text, or of its bytecode where there is no text, and of plain values it encloses."""
-    try:
-        text = inspect.getsource(function)
-    except (OSError, TypeError):
-        compiled = getattr(function, "__code__", None)
-        text = f"{compiled.co_code!r}{compiled.co_names!r}{compiled.co_consts!r}" if compiled else repr(type(function))
-    enclosed = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    plain = [repr(value) for value in enclosed if isinstance(value, str | int | float | bool | tuple | None)]
-    return hashlib.sha256("|".join([text, *plain]).encode()).hexdigest()
+    def compose(self, rows: Composition, below: Node) -> None:
+        for name, known in self.schema.columns:
+            if known is not None and below.schema[name] != known:
+                rows.cast(name, known)

@@ -1,4 +1,4 @@
-"""Where rows come from: a topic read as a stream, or as a table; and a stream's corrected clock."""
+"""Where rows come from: a topic, read as a stream."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from riverrun.columns import RECEIVED, TIME
-from riverrun.flow.nodes.node import IDENTITY, Columns, Node, all_hidden
+from riverrun.flow.operators.node import IDENTITY, Columns, Node, all_hidden
 from riverrun.flow.schema import Schema
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Source(Node):
     """A topic. Durations are microseconds; `producers` is the column that names who wrote a row, None the partition."""
+
+    plans_watermark = True
 
     topic: str = field(metadata=IDENTITY)
     columns: Schema
@@ -35,6 +37,10 @@ class Source(Node):
     def label(self) -> str:
         return self.topic
 
+    @property
+    def base_id(self) -> str:
+        return f"{self.kind}-{self.topic}"
+
     def needs(self, wanted: Columns) -> tuple[Columns, ...]:
         return ()
 
@@ -51,6 +57,7 @@ class StreamSource(Source):
     """Every row of the topic, as it was appended."""
 
     kind = "stream"
+    hands_on_receipt = True
 
     @property
     def hidden(self) -> Columns:
@@ -71,54 +78,3 @@ class StreamSource(Source):
     def settings(self, wanted: Columns) -> dict[str, Any]:
         # The topic's key decides which partition a row is in, not what is computed.
         return {name: value for name, value in super().settings(wanted).items() if name != "topic_key"}
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TableSource(Source):
-    """The last row of each key in log order; tombstones delete. Stateful: an update takes the old row back."""
-
-    kind = "table"
-    stateful = True
-
-    @property
-    def is_table(self) -> bool:
-        return True
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return self.topic_key
-
-    @property
-    def retracts(self) -> bool:
-        return True
-
-    @property
-    def routes(self) -> tuple[tuple[str, ...], ...]:
-        return (self.topic_key,)
-
-    def settings(self, wanted: Columns) -> dict[str, Any]:
-        return super().settings(frozenset(self.columns))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ClockNode(Node):
-    """Event time becomes occurred + (received − sent) of the same row; the offset per device is kept for the status."""
-
-    kind = "clock"
-    stateful = True
-
-    occurred: str = field(metadata=IDENTITY)
-    sent: str = field(metadata=IDENTITY)
-    by: tuple[str, ...] = field(metadata=IDENTITY)
-
-    @property
-    def time(self) -> str:
-        return TIME
-
-    @property
-    def routes(self) -> tuple[tuple[str, ...], ...]:
-        return (self.by,)
-
-    @property
-    def label(self) -> str:
-        return f"clock {self.occurred}, {self.sent} by {', '.join(self.by)}"

@@ -1,0 +1,28 @@
+"""What the tasks of a job share in one process: workers serve one epoch after the other, and keep what is costly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from riverrun.runtime.compile.job import Branch, Job, sql_fields
+from riverrun.runtime.projection import Projection
+
+
+class Tasks:
+    """A job with the prepared projections of its origins."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        operators = {operator.id: operator.output for stage in job.stages for operator in stage}
+        self._origins = {**{name: (fields, False) for name, fields in operators.items()}}
+        self._origins |= {name: (fields, True) for name, fields in job.sources.items()}
+        self._projections: dict[str, Projection] = {}
+
+    def project(self, origin: str, rows: pa.RecordBatch) -> Iterator[tuple[Branch, pa.RecordBatch]]:
+        """The rows of each branch that is computed here."""
+        if origin not in self._projections:
+            fields, is_source = self._origins[origin]
+            self._projections[origin] = Projection(self.job.in_arrow(origin), sql_fields(fields, is_source))
+        return self._projections[origin].rows(rows)
