@@ -91,7 +91,7 @@ class Committer:
             positions=result.control.positions,
             changes={name + self._suffix: self._changes(end, result) for name, end in self._flow.views.items()},
             manifest=manifest.encode(),
-            ledger=add_up(self.last.ledger, result.report.counts),
+            ledger=add_up(self._job, self.last.ledger, result.report.counts),
             received=result.control.received,
             rebuild=self._rebuild,
             whole=frozenset(n + self._suffix for n, end in self._flow.views.items() if end.node.is_table),

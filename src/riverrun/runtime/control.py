@@ -9,6 +9,7 @@ import msgspec
 from riverrun.kernels.kernel import EpochClock
 from riverrun.kernels.watermark import combined, delayed
 from riverrun.runtime.compile.job import Operator
+from riverrun.state.directory import ALL_SHARDS
 
 
 class Control(msgspec.Struct):
@@ -33,8 +34,10 @@ class Control(msgspec.Struct):
 
     def of_shard(self, shard: int) -> Control:
         """The same with the shard's own part of the manifest."""
-        name = str(shard)
-        mine = {node: {name: entries[name]} for node, entries in self.manifest.items() if name in entries}
+        names = (str(shard), ALL_SHARDS)
+        mine = {
+            node: {name: entries[name] for name in names if name in entries} for node, entries in self.manifest.items()
+        }
         return msgspec.structs.replace(self, manifest=mine)
 
 

@@ -43,20 +43,24 @@ class EpochResult:
                 self.quarantined.append(msgspec.msgpack.decode(content, type=tuple[str, str, bytes]))
 
 
-def compute_epoch(tasks: Tasks, topics: Mapping[str, Topic], parts: Sequence[Range], control: Control) -> EpochResult:
-    """A whole epoch in this process: all stages, shard after shard, rows in memory. Only for jobs without Spark."""
+def compute_epoch(
+    tasks: Tasks, topics: Mapping[str, Topic], parts: Sequence[Range], control: Control, together: bool = True
+) -> EpochResult:
+    """A whole epoch in this process, rows in memory. Only for jobs without Spark.
+
+    Every operator takes one step for all shards; or, not `together`, one for each, as in larger epochs.
+    """
     job = tasks.job
-    mail = Shards(job.shards)
+    mail = Shards(1 if together else job.shards)
     exchange = InlineExchange()
     source = LogSource(tasks, topics, mail)
     for _ in source.read(parts):
         raise AssertionError("these rows need Spark")
     host = Host(tasks, exchange, mail)
-    for number, shard in enumerate(mail.shards):
-        shard.control = control.of_shard(number)
     for stage in range(len(job.stages)):
         for number, shard in enumerate(mail.shards):
-            host.run(stage, number, shard)
+            shard.control = control
+            host.run(stage, None if together else number, shard)
     result = EpochResult(control)
     for report in (source.report, host.report):
         result.report.add(report)

@@ -13,13 +13,13 @@ import pyarrow as pa
 from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK, WEIGHT
 from riverrun.errors import Corrupt
 from riverrun.failpoints import failpoint
-from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
 from riverrun.runtime.compile.job import Operator, with_carried
 from riverrun.runtime.control import Control, Report
 from riverrun.runtime.exchange import Exchange
 from riverrun.runtime.packing import CONTROL, LATE, REPORT, Outbox, Packer, Shard, arrived, as_stream, gather
 from riverrun.runtime.task import Tasks
-from riverrun.state.directory import StateDirectory
+from riverrun.state.directory import Entries
 
 _STAMP = pl.Datetime("us", "UTC")
 
@@ -27,7 +27,7 @@ Structs = Iterator[tuple[pa.RecordBatch, dict[str, pa.RecordBatch]]]
 
 
 class Host:
-    """Runs operators in one shard after the other, for one epoch."""
+    """Runs the operators of one epoch, in one shard after the other or in all of them at once."""
 
     def __init__(self, tasks: Tasks, exchange: Exchange, outbox: Outbox) -> None:
         self._tasks = tasks
@@ -36,8 +36,11 @@ class Host:
         self._outbox = outbox
         self.report = Report()
 
-    def run(self, stage: int, number: int, shard: Shard) -> dict[str, pa.RecordBatch]:
-        """All operators of a stage. Gives the rows that Spark has to compute with, by origin."""
+    def run(self, stage: int, number: int | None, shard: Shard) -> dict[str, pa.RecordBatch]:
+        """All operators of a stage; `shard` is what was sent to the shard of this number, None: to all of them.
+
+        Gives the rows that Spark has to compute with, by origin.
+        """
         if shard.control is None:
             raise Corrupt(f"stage {stage + 1}, shard {number} of flow {self._job.flow} got rows but no control")
         waiting = {}
@@ -49,24 +52,34 @@ class Host:
             self.report.spend(operator.id, (time.perf_counter_ns() - begun) // 1000)
         return waiting
 
-    def _step(self, operator: Operator, number: int, shard: Shard, control: Control) -> pa.RecordBatch | None:
+    def _step(self, operator: Operator, number: int | None, shard: Shard, control: Control) -> pa.RecordBatch | None:
+        entries = control.manifest.get(operator.id, {})
+        clock = control.clock(operator)
+        if number is None and self._is_idle(operator, shard, clock, entries):
+            self.report.manifest[operator.id] = entries
+            return None
         inputs = {name: self._input(operator, name, shard) for name in operator.inputs}
-        directory = StateDirectory(control.state)
-        entry = control.manifest.get(operator.id, {}).get(str(number))
-        state = directory.open(entry, operator.kernel.tables, operator.id, number)
-        step = operator.kernel.step(state, inputs, control.clock(operator))
+        directory = self._tasks.state(control.state)
+        state = directory.open(entries, operator.kernel.tables, operator.id, number, self._job.shards)
+        step = operator.kernel.step(state, inputs, clock)
         failpoint("host.stepped")
-        self.report.manifest.setdefault(operator.id, {})[str(number)] = state.commit(control.epoch)
+        self.report.manifest.setdefault(operator.id, {}).update(state.commit(control.epoch))
         failpoint("host.committed")
         for name, counts in step.counts.items():
             self.report.count(operator.id, name, asdict(counts))
         if step.late is not None and operator.late_topic and len(step.late):
-            self._outbox.message(number, LATE, _late(operator, step.late))
+            self._outbox.message(number or 0, LATE, _late(operator, step.late))
         changes = step.changes
         if RECEIVED in operator.output.names and RECEIVED not in changes.columns:  # rows that came to be in this epoch
             moment = pl.lit(control.received, pl.Int64).cast(_STAMP)
             changes = changes.with_columns(moment.alias(RECEIVED))
         return self._hand_on(operator, number, changes)
+
+    def _is_idle(self, operator: Operator, shard: Shard, clock: EpochClock, entries: Entries) -> bool:
+        """Whether a step would change nothing: nothing came in, and time did not pass or there is nothing to pass by."""
+        if any(branch.index in shard.parts for branch in self._job.into_target[operator.id]):
+            return False
+        return not entries or not operator.timed or clock.start == clock.end
 
     def _input(self, operator: Operator, name: str, shard: Shard) -> pl.DataFrame:
         """All rows of one input, in the order of the log."""
@@ -78,11 +91,14 @@ class Host:
             frame = frame.sort(*(name for name in LOG_ORDER if name in frame.columns), maintain_order=True)
         return frame
 
-    def _hand_on(self, operator: Operator, number: int, changes: pl.DataFrame) -> pa.RecordBatch | None:
+    def _hand_on(self, operator: Operator, number: int | None, changes: pl.DataFrame) -> pa.RecordBatch | None:
         if not len(changes) or operator.id not in self._job.from_origin:
             return None
         if PARTITION not in changes.columns:
-            order = [pl.lit(number, pl.Int32).alias(PARTITION), pl.int_range(pl.len(), dtype=pl.Int64).alias(OFFSET)]
+            order = [
+                pl.lit(number or 0, pl.Int32).alias(PARTITION),
+                pl.int_range(pl.len(), dtype=pl.Int64).alias(OFFSET),
+            ]
             changes = changes.with_columns(order)
         changes = changes.with_columns(pl.col(WEIGHT).cast(pl.Int8), pl.col(TIME).clip(MIN_TIME, MAX_TIME))
         rows = to_arrow(changes, with_carried(operator.output))

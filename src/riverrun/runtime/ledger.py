@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from riverrun.errors import Corrupt
+from riverrun.runtime.compile.job import Job
 
 COUNTS = ("read", "accepted", "late_dropped", "late_aside", "duplicates", "quarantined")
 
@@ -23,20 +24,25 @@ def check_balance(flow: str, epoch: int, counts: EpochCounts) -> None:
                 )
 
 
-def entries(counts: EpochCounts) -> list[dict[str, Any]]:
-    """The same as a list, every count in it."""
-    return [
-        {"node": node, "input": input, **{kind: count.get(kind, 0) for kind in COUNTS}}
-        for node, inputs in counts.items()
-        for input, count in inputs.items()
-    ]
+def inputs_of(job: Job) -> list[tuple[str, str]]:
+    """Everything that has an entry: sources, with the topic as their input, and the inputs of stateful nodes."""
+    sources = [(reading.id, "topic") for reading in job.readings]
+    return sources + [(operator.id, name) for stage in job.stages for operator in stage for name in operator.inputs]
 
 
-def add_up(before: list[dict[str, Any]] | None, counts: EpochCounts) -> list[dict[str, Any]]:
-    """Running totals."""
-    totals = {(entry["node"], entry["input"]): dict(entry) for entry in before or []}
-    for entry in entries(counts):
-        total = totals.setdefault((entry["node"], entry["input"]), {**entry, **dict.fromkeys(COUNTS, 0)})
-        for kind in COUNTS:
-            total[kind] += entry[kind]
+def entries(job: Job, counts: EpochCounts) -> list[dict[str, Any]]:
+    """What an epoch adds, an entry for every input of the job."""
+    return add_up(job, None, counts)
+
+
+def add_up(job: Job, before: list[dict[str, Any]] | None, counts: EpochCounts) -> list[dict[str, Any]]:
+    """Running totals; inputs that the job no longer has keep theirs."""
+    totals = {
+        (node, input): {"node": node, "input": input, **dict.fromkeys(COUNTS, 0)} for node, input in inputs_of(job)
+    }
+    totals |= {(entry["node"], entry["input"]): dict(entry) for entry in before or []}
+    for node, inputs in counts.items():
+        for input, count in inputs.items():
+            for kind, number in count.items():
+                totals[node, input][kind] += number
     return list(totals.values())

@@ -18,7 +18,7 @@ from riverrun.runtime.compile.job import Branch
 from riverrun.runtime.compile.row_id import tell_apart, with_key_part
 from riverrun.runtime.control import Control
 from riverrun.runtime.exchange import Exchange
-from riverrun.state.hashing import hash_columns
+from riverrun.state.shards import shard_numbers
 
 PACKED = pa.schema([("shard", pa.int32()), ("branch", pa.int32()), ("blob", pa.binary())])
 PACKED_DDL = "shard int, branch int, blob binary"
@@ -104,10 +104,9 @@ def split(branch: Branch, rows: pa.RecordBatch, shards: int) -> Iterator[tuple[i
         return
     keys = pl.from_arrow(rows.select(list(branch.route)))
     assert isinstance(keys, pl.DataFrame)
-    shard = (hash_columns(keys, branch.route) >> np.uint64(32)) % np.uint64(shards)
-    shard = shard.astype(np.min_scalar_type(shards))  # small numbers are sorted by counting them
-    counts = np.bincount(shard, minlength=shards)
-    ordered = rows.take(pa.array(np.argsort(shard, kind="stable")))
+    numbers = shard_numbers(keys, branch.route, shards)
+    counts = np.bincount(numbers, minlength=shards)
+    ordered = rows.take(pa.array(np.argsort(numbers, kind="stable")))
     at = 0
     for number, count in enumerate(counts.tolist()):
         if count:

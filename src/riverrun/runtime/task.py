@@ -8,10 +8,11 @@ import pyarrow as pa
 
 from riverrun.runtime.compile.job import Branch, Job, sql_fields
 from riverrun.runtime.projection import Projection
+from riverrun.state.directory import StateDirectory
 
 
 class Tasks:
-    """A job with the prepared projections of its origins."""
+    """A job with the prepared projections of its origins and with its open state."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -19,6 +20,13 @@ class Tasks:
         self._origins = {**{name: (fields, False) for name, fields in operators.items()}}
         self._origins |= {name: (fields, True) for name, fields in job.sources.items()}
         self._projections: dict[str, Projection] = {}
+        self._state: StateDirectory | None = None
+
+    def state(self, location: str) -> StateDirectory:
+        """The state files at a place; what was opened for an epoch is there for the next."""
+        if self._state is None or self._state.files.location != location:
+            self._state = StateDirectory(location)
+        return self._state
 
     def project(self, origin: str, rows: pa.RecordBatch) -> Iterator[tuple[Branch, pa.RecordBatch]]:
         """The rows of each branch that is computed here."""

@@ -204,7 +204,7 @@ class LocalRun:
         last = self._store.last(self._flow.name)
         control = source.control(before, plan, last, self._flow.name, f"{self._home}/state")
         result = compute_epoch(self._tasks, self._inputs, source.ranges(before, plan), control)
-        ledger = entries(result.report.counts)
+        ledger = entries(self._job, result.report.counts)
         self._computed = EpochSeen(plan.epoch, watermarks(plan, self._flow), ledger, plan.final)
         self._committer.check(result)
         self._committer.apply(result)

@@ -58,6 +58,9 @@ class Node:
     key_travels: ClassVar[bool] = False
     """Hidden parts of an input's key reach the kernel, and those of its own key go on with its rows."""
 
+    timed: ClassVar[bool] = False
+    """The passing of event time alone may change its results: windows close, rows are found to have no partner."""
+
     inputs: tuple[Node, ...] = ()
     place: Place
     id: str = ""

@@ -21,6 +21,7 @@ class Window(Node):
     """Aggregates per window and group."""
 
     kind = "window"
+    timed = True
     stateful = True
     window: WindowKind = field(metadata=IDENTITY)
     by: tuple[str, ...] = field(metadata=IDENTITY)

@@ -118,6 +118,7 @@ class _Compiler:
             late_topic=node.late_topic,
             late=late_schema(inputs["in"], node.inputs[0].schema) if node.late_topic else None,
             output=output,
+            timed=node.timed,
         )
 
     def _input(self, node: Node, number: int, name: str) -> pa.Schema:

@@ -85,6 +85,7 @@ class Operator:
     late_topic: str | None
     late: pa.Schema | None  # columns of the late topic
     output: pa.Schema  # value columns
+    timed: bool  # the passing of time alone may change its results
 
 
 @dataclass(frozen=True)
