@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from riverrun.alerts import guard
-from riverrun.alerts.errors import Undelivered
-from riverrun.alerts.guard import connect, is_public
+from riverrun.alerts import network_guard
+from riverrun.alerts.network_guard import connect, is_public
+from riverrun.alerts.retry import Undelivered
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def _answers(monkeypatch: pytest.MonkeyPatch, *rounds: list[str]) -> list[int]:
         found = rounds[min(len(asked), len(rounds)) - 1]
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, port)) for ip in found]
 
-    monkeypatch.setattr(guard.socket, "getaddrinfo", resolve)
-    monkeypatch.setattr(guard.socket, "socket", FakeSocket)
+    monkeypatch.setattr(network_guard.socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(network_guard.socket, "socket", FakeSocket)
     FakeSocket.connected.clear()
     return asked
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 
-from riverrun.alerts.errors import Undelivered
+from riverrun.alerts.retry import Undelivered
 
 _NOT_PUBLIC = tuple(
     ipaddress.ip_network(network)
@@ -47,14 +47,14 @@ def refusal(address: str) -> Undelivered:
 def connect(host: str, port: int, timeout: float, private: bool) -> socket.socket:
     """A connection to a host, of whose addresses none may be private unless that is allowed."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise Undelivered(f"the host is not known ({error})") from None
-    for *_, where in found:
+    for *_, where in addresses:
         if not private and not is_public(str(where[0])):
             raise refusal(str(where[0]))
     trouble: OSError | None = None
-    for family, kind, protocol, _, where in found:
+    for family, kind, protocol, _, where in addresses:
         connection = socket.socket(family, kind, protocol)
         try:
             connection.settimeout(timeout)
