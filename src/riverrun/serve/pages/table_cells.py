@@ -30,7 +30,7 @@ def cell(value: Any) -> Html:
 
 
 def plain(value: Any) -> str:
-    """A value as text."""
+    """A value as a string."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

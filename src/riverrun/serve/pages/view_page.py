@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from riverrun.errors import Invalid, NotFound, OutOfRange
-from riverrun.serve.pages.cells import cell, heads, pairs, row_id
-from riverrun.serve.pages.figures import ago, clock, number
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Html, join, tag
+from riverrun.serve.pages.quantities import ago, clock, number
 from riverrun.serve.pages.shell import ROOT, Asked, Drawn, empty, figure, figures, notice, summary, table
-from riverrun.serve.pages.views import counted
+from riverrun.serve.pages.table_cells import cell, heads, pairs, row_id
+from riverrun.serve.pages.views_page import count_rows
 from riverrun.views import Condition, Selection, Store, ViewSpec
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import is_nested, rows_of
@@ -34,8 +34,8 @@ def draw(history: History, asked: Asked) -> Drawn:
     progress = store.progress(spec.name)
     # A look that finds the same commit shows the same rows: nothing is read again.
     version = (asked.path, tuple(sorted(asked.query.items())), progress.commit)
-    recent = history.kept(("changes", spec.name), 60, Recent)
-    grid, changes = history.kept(
+    recent = history.remember(("changes", spec.name), 60, RecentChanges)
+    grid, changes = history.remember(
         version, 3600, lambda: (_grid(store, spec, asked), _changes(recent.look(store, spec.name, progress.commit)))
     )
     regions = {
@@ -54,7 +54,7 @@ def _numbers(history: History, store: Store, spec: ViewSpec, progress: ViewProgr
     return join(
         tag("h2", tag("span", "View ", class_="quiet"), spec.name),
         figures(
-            figure("Rows", number(counted(history, store, spec.name)), f"one for each {key}" if key else "no key"),
+            figure("Rows", number(count_rows(history, store, spec.name)), f"one for each {key}" if key else "no key"),
             figure(
                 "Fresh as of",
                 clock(progress.committed) if committed else tag("span", "never", class_="unknown"),
@@ -86,11 +86,11 @@ def _form(spec: ViewSpec, asked: Asked) -> Html:
 def _grid(store: Store, spec: ViewSpec, asked: Asked) -> Html:
     page = asked.whole("page", 0, 1_000_000)
     try:
-        found = store.select(spec.name, _selection(spec, asked, page))
+        selected = store.select(spec.name, _selection(spec, asked, page))
     except (Invalid, NotFound) as error:
         return notice("stopped", "Not shown.", error.message, tag("p", error.hint) if error.hint else None)
-    rows = rows_of(found.slice(0, _PAGE))
-    more = found.num_rows > _PAGE
+    rows = rows_of(selected.slice(0, _PAGE))
+    more = selected.num_rows > _PAGE
     if not rows:
         said = "No row fits the search" if asked.get("q") else "No rows yet; a window appears when it closes"
         return empty(said if not page else "There is no such page")
@@ -165,7 +165,7 @@ def _changes(newest: list[Change]) -> Html:
     return join(head, table("What changed last, newest first", heads(["Change", "Row", "Cursor"]), rows))
 
 
-class Recent:
+class RecentChanges:
     """The newest changes of a view, of which every look reads only those that are new."""
 
     def __init__(self) -> None:
@@ -177,33 +177,33 @@ class Recent:
         """The newest first."""
         with self._lock:
             if commit > self._commit:
-                behind = commit - self._commit
+                commits = commit - self._commit
                 new: list[Change] | None = None
-                if len(self._changes) == _CHANGES and behind <= _BACK[-1]:
+                if len(self._changes) == _CHANGES and commits <= _BACK[-1]:
                     with suppress(OutOfRange):  # the view was made anew
-                        new = _behind(store, view, commit, behind)
-                found = _back(store, view, commit) if new is None else [*self._changes, *new]
-                self._changes = found[-_CHANGES:]
+                        new = _read_back(store, view, commit, commits)
+                changes = _read_enough(store, view, commit) if new is None else [*self._changes, *new]
+                self._changes = changes[-_CHANGES:]
                 self._commit = commit
             return self._changes[::-1]
 
 
-def _back(store: Store, view: str, commit: int) -> list[Change]:
+def _read_enough(store: Store, view: str, commit: int) -> list[Change]:
     """Enough changes, if the last few commits have so many."""
-    found: list[Change] = []
-    for back in _BACK:
+    changes: list[Change] = []
+    for commits in _BACK:
         try:
-            found = _behind(store, view, commit, back)
+            changes = _read_back(store, view, commit, commits)
         except OutOfRange:
             break
-        if len(found) >= _CHANGES:
+        if len(changes) >= _CHANGES:
             break
-    return found
+    return changes
 
 
-def _behind(store: Store, view: str, commit: int, back: int) -> list[Change]:
+def _read_back(store: Store, view: str, commit: int, commits: int) -> list[Change]:
     """The changes of so many commits, up to this one."""
-    every = islice(store.changes(view, Cursor(max(commit - back, 0))), _READ)
+    every = islice(store.changes(view, Cursor(max(commit - commits, 0))), _READ)
     return list(takewhile(lambda change: Cursor.parse(change.cursor).commit <= commit, every))
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from riverrun.serve.pages.health import BEHIND, BUSY, OK, STOPPED, UNKNOWN, WAITING, health
+from riverrun.serve.pages.edge_rates import measure_edges
+from riverrun.serve.pages.flow_health import BEHIND, BUSY, OK, STOPPED, UNKNOWN, WAITING, judge
 from riverrun.serve.pages.history import FlowHistory, History, declared_sources
-from riverrun.serve.pages.rates import edge_rates
 
 if TYPE_CHECKING:
     from riverrun.flow import Flow
@@ -50,20 +50,20 @@ class Picture:
     lines: tuple[EdgeLine, ...]
 
 
-def picture(history: History, name: str, known: FlowHistory) -> Picture:
+def picture_flow(history: History, past: FlowHistory) -> Picture:
     """The flow as it is now."""
-    graph = history.graph(name)
-    return _declared(history, name, known, graph) if graph else _stored(history, name, known)
+    graph = history.graph(past.name)
+    return _picture_declared(history, past, graph) if graph else _picture_stored(history, past)
 
 
-def _declared(history: History, name: str, known: FlowHistory, graph: Flow) -> Picture:
-    suffix = name.removeprefix(graph.name)
+def _picture_declared(history: History, past: FlowHistory, graph: Flow) -> Picture:
+    suffix = past.name.removeprefix(graph.name)
     said = graph.to_json()
     sources = {id: source.topic for id, source in declared_sources(graph).items()}
     boxes = []
     for node in said["nodes"]:
         topic = sources.get(node["id"])
-        state, word = _of_source(known, node["id"], topic) if topic else _of_flow(known)
+        state, word = _judge_source(past, node["id"], topic) if topic else _judge_flow(past)
         boxes.append(
             Box(
                 id=node["id"],
@@ -78,27 +78,27 @@ def _declared(history: History, name: str, known: FlowHistory, graph: Flow) -> P
             )
         )
     for end in said["ends"]:
-        state, word = _of_flow(known)
-        target = end["name"] + suffix if end["kind"] != "alert" else f"{name}.alerts.{end['name']}"
+        state, word = _judge_flow(past)
+        target = end["name"] + suffix if end["kind"] != "alert" else f"{past.name}.alerts.{end['name']}"
         place = f"{end['file']}:{end['line']}"
         boxes.append(Box(end["id"], _SHAPE[end["kind"]], end["name"], end["kind"], state, word, target, place, end))
-    rates = edge_rates(history, name, known, graph)
+    rates = measure_edges(history, past, graph)
     edges = [(edge["from"], edge["to"]) for edge in said["edges"]]
     return Picture(tuple(boxes), tuple(EdgeLine(*edge, rates.get(edge)) for edge in edges))
 
 
-def _stored(history: History, name: str, known: FlowHistory) -> Picture:
+def _picture_stored(history: History, past: FlowHistory) -> Picture:
     """Topics, the flow as one box, and its views."""
-    status = known.status
-    state, word = _of_flow(known)
+    name = past.name
+    state, word = _judge_flow(past)
     boxes = [Box(f"flow {name}", OPERATOR, name, "in another process", state, word)]
     lines = []
-    for topic in status.get("lag", {}).get("topics", {}):
-        boxes.insert(0, Box(f"topic {topic}", SOURCE, topic, "topic", *_of_lag(known, topic), target=topic))
+    for topic in past.status.lag.topics:
+        boxes.insert(0, Box(f"topic {topic}", SOURCE, topic, "topic", *_judge_topic(past, topic), target=topic))
         lines.append(EdgeLine(f"topic {topic}", f"flow {name}", history.topic_rate(topic)))
     for view in _views(history, name):
         boxes.append(Box(f"view {view}", VIEW, view, "view", state, word, target=view))
-        lines.append(EdgeLine(f"flow {name}", f"view {view}", known.view_rate(view)))
+        lines.append(EdgeLine(f"flow {name}", f"view {view}", past.view_rate(view)))
     return Picture(tuple(boxes), tuple(lines))
 
 
@@ -107,25 +107,19 @@ def _views(history: History, flow: str) -> Iterator[str]:
         yield from (spec.name for spec in history.backend.store().views() if spec.flow == flow)
 
 
-def _of_flow(known: FlowHistory) -> tuple[str, str]:
-    judged = health(known.status)
-    return (judged.kind, judged.word) if judged.kind in _QUIET else (OK, "ok")
+def _judge_flow(past: FlowHistory) -> tuple[str, str]:
+    health = judge(past.status)
+    return (health.kind, health.word) if health.kind in _QUIET else (OK, "ok")
 
 
-def _of_source(known: FlowHistory, source: str, topic: str) -> tuple[str, str]:
-    judged = _of_lag(known, topic)
-    if judged[0] != OK:
-        return judged
-    marks = {one["source"]: one for one in known.status.get("sources", ())}
-    if source in marks and marks[source]["watermark"] is None and known.status.get("state") == "running":
-        return OK, "no time yet"
-    return judged
+def _judge_source(past: FlowHistory, source: str, topic: str) -> tuple[str, str]:
+    kind, word = _judge_topic(past, topic)
+    timeless = any(one.source == source and one.watermark is None for one in past.status.sources)
+    return (OK, "no time yet") if kind == OK and timeless and past.status.state == "running" else (kind, word)
 
 
-def _of_lag(known: FlowHistory, topic: str) -> tuple[str, str]:
-    judged = health(known.status)
-    if judged.kind in _QUIET:
-        return judged.kind, judged.word
-    lag = known.status["lag"]
-    waiting = lag["topics"].get(topic, 0)
-    return (BUSY, "behind") if waiting and lag["seconds"] >= BEHIND else (OK, "ok")
+def _judge_topic(past: FlowHistory, topic: str) -> tuple[str, str]:
+    health, lag = judge(past.status), past.status.lag
+    if health.kind in _QUIET:
+        return health.kind, health.word
+    return (BUSY, "behind") if lag.topics.get(topic, 0) and lag.seconds >= BEHIND else (OK, "ok")

@@ -44,7 +44,7 @@ _Item = str | _Lane
 
 
 @lru_cache(maxsize=16)
-def layout(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> GraphLayout:
+def lay_out(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> GraphLayout:
     """Place nodes of a graph without cycles; `nodes` in an order in which inputs come first."""
     column = _columns(nodes, edges)
     ways: dict[Edge, list[_Item]] = {}

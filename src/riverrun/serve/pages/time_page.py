@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from riverrun.durations import show, wall_clock
+from riverrun.runtime.status import SourceStatus
 from riverrun.serve.pages.arrival_sample import DELAYS, SECOND
-from riverrun.serve.pages.chart import framed
-from riverrun.serve.pages.figures import ago, clock, number, parse, share, short, span, span_text
+from riverrun.serve.pages.chart import choose_span
 from riverrun.serve.pages.history import History, declared_sources
 from riverrun.serve.pages.markup import Html, join, tag
-from riverrun.serve.pages.shell import Asked, Drawn, chosen, empty, figure, figures, summary, table
+from riverrun.serve.pages.quantities import ago, clock, number, share, short, span, span_text
+from riverrun.serve.pages.shell import Asked, Drawn, choose_flow, empty, figure, figures, summary, table
 from riverrun.serve.pages.time_picture import Looked, time_picture
 
 if TYPE_CHECKING:
@@ -23,29 +24,28 @@ _SPANS = {"2min": 120, "5min": 300, "15min": 900}
 
 def draw(history: History, asked: Asked) -> Drawn:
     regions = {"summary": summary(history, asked)}
-    found = chosen(history, asked)
-    sources = found[1].status.get("sources", []) if found else []
-    if not found or not sources:
+    past = choose_flow(history, asked)
+    sources = past.status.sources if past else ()
+    if not past or not sources:
         regions["time"] = empty(
             "No epoch has been committed yet, so there is no event time to show. Append some rows",
             "riverrun topic append TOPIC FILE.ndjson",
         )
         return Drawn("Time", regions)
-    name, known = found
-    graph = history.graph(name)
-    source = next((one for one in sources if one["source"] == asked.get("source")), sources[0])
-    arrivals = history.arrivals.get(source["topic"])
+    graph = history.graph(past.name)
+    source = next((one for one in sources if one.source == asked.get("source")), sources[0])
+    arrivals = history.arrivals.get(source.topic)
     regions["choice"] = _choices(sources, source, asked)
     if arrivals is None:
-        regions["time"] = empty(f"Nothing has been seen of topic {source['topic']} yet")
+        regions["time"] = empty(f"Nothing has been seen of topic {source.topic} yet")
         return Drawn("Time", regions)
     now = wall_clock()
     width = _SPANS.get(asked.get("span"), 120) * SECOND
-    samples = list(known.samples)
-    marks = [sample.watermarks.get(source["source"]) for sample in samples if sample.at >= now - width]
-    frame = framed(arrivals.arrived, [mark for mark in marks if mark is not None], now, width)
-    declared = declared_sources(graph).get(source["source"])
-    window = next(_windows(graph, source["source"]), None) if graph else None
+    samples = list(past.samples)
+    marks = [sample.watermarks.get(source.source) for sample in samples if sample.at >= now - width]
+    frame = choose_span(arrivals.arrived, [mark for mark in marks if mark is not None], now, width)
+    declared = declared_sources(graph).get(source.source)
+    window = next(_find_windows(graph, source.source), None) if graph else None
     looked = Looked(samples, source, arrivals, declared, window, frame)
     regions["figures"] = _numbers(looked)
     regions["picture"] = time_picture(looked)
@@ -54,9 +54,9 @@ def draw(history: History, asked: Asked) -> Drawn:
     return Drawn("Time", regions)
 
 
-def _choices(sources: list[dict[str, Any]], source: dict[str, Any], asked: Asked) -> Html:
+def _choices(sources: Sequence[SourceStatus], source: SourceStatus, asked: Asked) -> Html:
     topics = [
-        tag("a", one["topic"], href=asked.link(source=one["source"]), aria_current="true" if one is source else None)
+        tag("a", one.topic, href=asked.link(source=one.source), aria_current="true" if one is source else None)
         for one in sources
     ]
     current = asked.get("span") if asked.get("span") in _SPANS else "2min"
@@ -77,7 +77,7 @@ def _choices(sources: list[dict[str, Any]], source: dict[str, Any], asked: Asked
     )
 
 
-def _windows(graph: Flow, source: str) -> Iterator[Window]:
+def _find_windows(graph: Flow, source: str) -> Iterator[Window]:
     """Windows of a fixed size that rows of a source come to."""
     from riverrun.flow.nodes import Window
     from riverrun.flow.windows import Hopping, Tumbling
@@ -92,20 +92,18 @@ def _windows(graph: Flow, source: str) -> Iterator[Window]:
 
 def _numbers(looked: Looked) -> Html:
     source, declared = looked.source, looked.declared
-    holders = source["held_by"]
+    slowest = source.held_by[0] if source.held_by else None
     lateness = show(declared.lateness) if declared else None
     return figures(
         figure(
             "Watermark",
-            clock(parse(source["watermark"])),
-            join(span(source["behind"]), " behind the clock")
-            if source["behind"] is not None
-            else "no row with a time yet",
+            clock(source.watermark),
+            "no row with a time yet" if source.behind is None else join(span(source.behind), " behind the clock"),
         ),
         figure(
             "Held back by",
-            looked.arrivals.named(holders[0]["producer"]) if holders else "nobody",
-            join("its newest row says ", clock(parse(holders[0]["time"]))) if holders else "no producer is live",
+            looked.arrivals.name_producer(slowest.producer) if slowest else "nobody",
+            join("its newest row says ", clock(slowest.time)) if slowest else "no producer is live",
         ),
         figure("Lateness allowed", lateness or tag("span", "unknown", class_="unknown"), "as the flow declares"),
         figure(
@@ -127,7 +125,7 @@ def _producers(looked: Looked) -> Html:
         rows.append(
             tag(
                 "tr",
-                tag("th", looked.arrivals.named(speaker.name), scope="row"),
+                tag("th", looked.arrivals.name_producer(speaker.name), scope="row"),
                 tag("td", clock(speaker.time)),
                 tag("td", span(max(looked.frame.end - speaker.time, 0) / 1e6), class_="n"),
                 tag("td", ago(speaker.heard), " (idle: does not count)" if silent else ""),

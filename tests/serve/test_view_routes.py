@@ -12,13 +12,13 @@ import httpx
 import pytest
 
 from riverrun.river import River
-from riverrun.serve.query import key_parts
+from riverrun.serve.url_query import parse_key
 from riverrun.views import ViewSpec
-from serve.conftest import Flow
+from serve.conftest import CommittedFlow
 
 
 @pytest.fixture
-def three(totals: Flow) -> Flow:
+def three(totals: CommittedFlow) -> CommittedFlow:
     totals.commit(("ada", 1, 9.5, 1), ("bob", 2, 1.0, 1), ("eve", 3, 4.0, 1))
     return totals
 
@@ -36,7 +36,7 @@ def test_before_there_are_views(http: httpx.Client, river: River) -> None:
     assert not os.path.exists(river.views_address)
 
 
-def test_the_list_of_views(http: httpx.Client, three: Flow) -> None:
+def test_the_list_of_views(http: httpx.Client, three: CommittedFlow) -> None:
     [one] = http.get("/views").json()
     assert one["name"] == "totals"
     assert one["rows"] == 3
@@ -47,7 +47,7 @@ def test_the_list_of_views(http: httpx.Client, three: Flow) -> None:
     assert http.get("/views").json()[0]["rows"] == 2
 
 
-def test_rows_with_how_fresh_they_are(http: httpx.Client, three: Flow) -> None:
+def test_rows_with_how_fresh_they_are(http: httpx.Client, three: CommittedFlow) -> None:
     answer = http.get("/views/totals")
     assert answer.json()[0] == {"user": "ada", "n": 1, "total": 9.5}
     assert answer.headers["riverrun-position"] == "orders@0:10"
@@ -73,7 +73,7 @@ def test_rows_with_how_fresh_they_are(http: httpx.Client, three: Flow) -> None:
         ("user=ada&user=bob", ""),
     ],
 )
-def test_conditions_order_and_pages(http: httpx.Client, three: Flow, query: str, expected: str) -> None:
+def test_conditions_order_and_pages(http: httpx.Client, three: CommittedFlow, query: str, expected: str) -> None:
     assert names(http.get(f"/views/totals?{query}")) == expected.split()
 
 
@@ -96,12 +96,12 @@ def test_conditions_order_and_pages(http: httpx.Client, three: Flow, query: str,
         ("n=" + "9" * 5000, 400, "is not a value"),
     ],
 )
-def test_what_cannot_be_asked(http: httpx.Client, three: Flow, query: str, status: int, said: str) -> None:
+def test_what_cannot_be_asked(http: httpx.Client, three: CommittedFlow, query: str, status: int, said: str) -> None:
     answer = http.get(f"/views/totals?{query}")
     assert (answer.status_code, said in answer.json()["error"]) == (status, True), answer.text
 
 
-def test_pages_link_to_the_next(http: httpx.Client, three: Flow) -> None:
+def test_pages_link_to_the_next(http: httpx.Client, three: CommittedFlow) -> None:
     answer = http.get("/views/totals?limit=2&user.ne=x%26y")
     found = names(answer)
     while "next" in answer.links:
@@ -112,12 +112,14 @@ def test_pages_link_to_the_next(http: httpx.Client, three: Flow) -> None:
 
 
 def test_columns_named_like_parameters(http: httpx.Client, river: River) -> None:
-    Flow(river, ViewSpec("odd", "odd", "limit bigint, order string", ("limit",))).commit((1, "a", 1), (2, "b", 1))
+    CommittedFlow(river, ViewSpec("odd", "odd", "limit bigint, order string", ("limit",))).commit(
+        (1, "a", 1), (2, "b", 1)
+    )
     assert http.get("/views/odd?limit.eq=2").json() == [{"limit": 2, "order": "b"}]
     assert http.get("/views/odd?order=-order&limit=1").json() == [{"limit": 2, "order": "b"}]
 
 
-def test_a_read_waits_for_a_position(http: httpx.Client, totals: Flow) -> None:
+def test_a_read_waits_for_a_position(http: httpx.Client, totals: CommittedFlow) -> None:
     def later() -> None:
         time.sleep(0.3)
         totals.commit(("ada", 1, 1.0, 1), offset=7)
@@ -129,7 +131,7 @@ def test_a_read_waits_for_a_position(http: httpx.Client, totals: Flow) -> None:
     assert http.get("/views/totals/ada?at_least=orders@0:7").status_code == 200
 
 
-def test_what_does_not_come_in_time_is_told(http: httpx.Client, three: Flow) -> None:
+def test_what_does_not_come_in_time_is_told(http: httpx.Client, three: CommittedFlow) -> None:
     for path in ("/views/totals", "/views/totals/ada"):
         answer = http.get(f"{path}?at_least=orders@0:99&timeout={'50ms' if path == '/views/totals' else '0.05'}")
         assert answer.status_code == 504
@@ -137,7 +139,7 @@ def test_what_does_not_come_in_time_is_told(http: httpx.Client, three: Flow) -> 
         assert answer.headers["retry-after"]
 
 
-def test_a_row_by_its_key(http: httpx.Client, three: Flow) -> None:
+def test_a_row_by_its_key(http: httpx.Client, three: CommittedFlow) -> None:
     assert http.get("/views/totals/ada").json() == {"user": "ada", "n": 1, "total": 9.5}
     assert http.get('/views/totals/["ada"]').json()["n"] == 1
     missing = http.get("/views/totals/zoe")
@@ -148,7 +150,7 @@ def test_a_row_by_its_key(http: httpx.Client, three: Flow) -> None:
 
 def test_keys_of_several_parts_and_types(http: httpx.Client, river: River) -> None:
     schema = "shop string, day date, n bigint, price decimal(8,2), at timestamp, tags array<string>, data binary"
-    flow = Flow(river, ViewSpec("days", "days", schema, ("shop", "day", "n")))
+    flow = CommittedFlow(river, ViewSpec("days", "days", schema, ("shop", "day", "n")))
     at = datetime(2026, 1, 31, 12, tzinfo=UTC)
     row = ("a/b", date(2026, 1, 31), 7, Decimal("9.50"), at, ["x"], b"\0\xff", 1)
     flow.commit(row, (None, None, 1, None, None, None, None, 1), ("changes", date(2026, 1, 1), 1, *[None] * 4, 1))
@@ -171,14 +173,14 @@ def test_keys_of_several_parts_and_types(http: httpx.Client, river: River) -> No
 
 
 def test_parts_of_keys() -> None:
-    assert key_parts("a/b") == ["a", "b"]
-    assert key_parts("a%2Fb/c%20d") == ["a/b", "c d"]
-    assert key_parts('["a", null, 1]') == ["a", None, 1]
-    assert key_parts("") == [""]
+    assert parse_key("a/b") == ["a", "b"]
+    assert parse_key("a%2Fb/c%20d") == ["a/b", "c d"]
+    assert parse_key('["a", null, 1]') == ["a", None, 1]
+    assert parse_key("") == [""]
 
 
 def test_a_view_without_a_key_has_rows_only(http: httpx.Client, river: River) -> None:
-    flow = Flow(river, ViewSpec("log", "log", "id string, n bigint", ("id",), hidden=("id",)))
+    flow = CommittedFlow(river, ViewSpec("log", "log", "id string, n bigint", ("id",), hidden=("id",)))
     flow.commit(("x", 1, 1))
     assert http.get("/views/log").json() == [{"n": 1}]
     [one] = http.get("/views").json()
@@ -187,7 +189,7 @@ def test_a_view_without_a_key_has_rows_only(http: httpx.Client, river: River) ->
     assert http.get("/views/log?id=x").status_code == 404
 
 
-def test_a_view_that_its_flow_left_does_not_pretend_to_be_fresh(http: httpx.Client, totals: Flow) -> None:
+def test_a_view_that_its_flow_left_does_not_pretend_to_be_fresh(http: httpx.Client, totals: CommittedFlow) -> None:
     totals.commit(("ada", 1, 9.5, 1))
     totals.river.store.keep_only("shop", totals.fence, [])
     assert http.get("/views/totals", params={"at_least": "orders@0:10"}).status_code == 200

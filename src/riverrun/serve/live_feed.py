@@ -113,7 +113,7 @@ class LiveFeed:
         self._task = asyncio.ensure_future(self._run())
 
     async def follow(self, own: Reader) -> AsyncGenerator[bytes]:
-        """The events behind the place of `own`, for as long as there are any."""
+        """The events after the place of `own`, for as long as there are any."""
         loop = asyncio.get_running_loop()
         follower = Follower()
         self._joining += 1
@@ -122,8 +122,8 @@ class LiveFeed:
                 if order > 0:
                     self._moved.clear()
                     await self._moved.wait()
-                elif found := await loop.run_in_executor(self._readers, own.read, self._place):
-                    yield b"".join(found)
+                elif events := await loop.run_in_executor(self._readers, own.read, self._place):
+                    yield b"".join(events)
                 self._check()
             self._check()
             self._followers.add(follower)
@@ -233,18 +233,18 @@ class Feeds:
             raise Refused(429, f"{self._limit} streams are being followed already", hint="See the setting http_clients")
 
     async def follow(self, what: Hashable, own: Reader, make: Callable[[], Reader]) -> AsyncGenerator[bytes]:
-        """The events behind the place of `own`. `make` gives the reader that everybody shares, placed at the end."""
+        """The events after the place of `own`. `make` gives the reader that everybody shares, placed at the end."""
         self.clients += 1
         try:
             if what not in self._feeds:
-                made = await asyncio.get_running_loop().run_in_executor(self._readers, make)
+                shared = await asyncio.get_running_loop().run_in_executor(self._readers, make)
                 if self._closed:
-                    made.close()
+                    shared.close()
                     return
                 if what in self._feeds:
-                    made.close()
+                    shared.close()
                 else:
-                    self._feeds[what] = LiveFeed(made, self._threads, self._readers, lambda: self._forget(what))
+                    self._feeds[what] = LiveFeed(shared, self._threads, self._readers, lambda: self._forget(what))
             async with aclosing(self._feeds[what].follow(own)) as events:
                 async for part in events:
                     yield part

@@ -1,4 +1,4 @@
-"""The changes of a view as a stream of events: before and after in JSON, the cursor behind them as the id."""
+"""The changes of a view as a stream of events: before and after in JSON, the cursor after them as the id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAUSE = 0.05  # seconds between two looks at a store that others write to
 
 
 class ViewChanges:
-    """Reads the changes behind a cursor; without one, from the oldest that is kept."""
+    """Reads the changes after a cursor; without one, from the oldest that is kept."""
 
     def __init__(self, store: Store, view: str, start: Cursor | None) -> None:
         self._store = store

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 from riverrun.errors import RiverrunError
-from riverrun.serve.pages.cells import cell, heads, is_number
-from riverrun.serve.pages.figures import ago, number, span_text
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Html, join, tag
+from riverrun.serve.pages.quantities import ago, number, span_text
 from riverrun.serve.pages.shell import Asked, Drawn, address, empty, notice, summary, table
+from riverrun.serve.pages.table_cells import cell, heads, is_number
 from riverrun.views import Store, ViewSpec
 
 _MOST, _PATIENCE = 200, 5.0  # rows of an answer, and seconds a query may take
@@ -32,9 +32,9 @@ def draw(history: History, asked: Asked) -> Drawn:
     return Drawn("Views", regions, still="answer")
 
 
-def counted(history: History, store: Store, view: str) -> int:
+def count_rows(history: History, store: Store, view: str) -> int:
     """How many rows a view has; of a large one, how many it had a moment ago."""
-    return history.kept(("count", view), None, lambda: store.count(view))
+    return history.remember(("count", view), None, lambda: store.count(view))
 
 
 def _row(history: History, store: Store, spec: ViewSpec) -> Html:
@@ -44,7 +44,7 @@ def _row(history: History, store: Store, spec: ViewSpec) -> Html:
     return tag(
         "tr",
         tag("th", tag("a", spec.name, href=address("views", spec.name)), scope="row"),
-        tag("td", number(counted(history, store, spec.name)), class_="n", data_flash=True),
+        tag("td", number(count_rows(history, store, spec.name)), class_="n", data_flash=True),
         tag("td", fresh),
         tag("td", ", ".join(key) or "–"),
         tag("td", spec.flow),

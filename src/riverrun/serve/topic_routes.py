@@ -14,7 +14,7 @@ from riverrun.position import Position
 from riverrun.serve import ingest
 from riverrun.serve.answers import answer
 from riverrun.serve.backend import Backend
-from riverrun.serve.body import received
+from riverrun.serve.body import receive_body
 from riverrun.serve.documents import Accepted, TopicDescription, TopicSummary, answers
 from riverrun.serve.sse import EventStream
 from riverrun.serve.tail import Tail
@@ -54,12 +54,12 @@ def topic_routes(backend: Backend) -> APIRouter:
         producer: Annotated[str | None, Query(description="Who sends; with `sequence`")] = None,
         sequence: Annotated[str | None, Query(description="A repeat has no effect", pattern="^[0-9]{1,18}$")] = None,
     ) -> Response:
-        """Append rows, all or none. Answers when they are written, with the position behind them."""
+        """Append rows, all or none. Answers when they are written, with the position after them."""
         kind = request.headers.get("content-type", "")
-        async with received(request, limit, backend.admission) as body:
+        async with receive_body(request, limit, backend.memory) as body:
             key = ingest.idempotency_key(idempotency_key, producer, sequence)
             begun = time.perf_counter()
-            async with backend.admission.turn(len(body)):
+            async with backend.memory.turn(len(body)):
                 position, rows = await backend.append(_append, backend, topic, body, kind, key)
         backend.counts.appending.observe(time.perf_counter() - begun)
         backend.counts.appended.labels(topic).inc(rows)
@@ -68,12 +68,12 @@ def topic_routes(backend: Backend) -> APIRouter:
     @routes.get("/topics", response_model=list[TopicSummary], responses=answers())
     async def topics() -> Response:
         """The topics: schema, partitions, sizes, rates."""
-        return answer(await backend.read(_all, backend))
+        return answer(await backend.read(_summarize_all, backend))
 
     @routes.get("/topics/{topic}", response_model=TopicDescription, responses=answers(400, 404))
     async def describe(topic: Name) -> Response:
         """One topic, and the groups that read it with their lag in rows and seconds."""
-        return answer(await backend.read(_described, backend, topic))
+        return answer(await backend.read(_describe, backend, topic))
 
     @routes.get(
         "/topics/{topic}/tail",
@@ -83,11 +83,11 @@ def topic_routes(backend: Backend) -> APIRouter:
     async def tail(
         topic: Name,
         start: Annotated[str, Query(alias="from", description="latest, earliest, or a position")] = "latest",
-        last_event_id: Annotated[str | None, Header(description="Go on behind this position")] = None,
+        last_event_id: Annotated[str | None, Header(description="Go on after this position")] = None,
     ) -> Response:
-        """The rows as they arrive, as server-sent events. An event's id is the position behind it."""
+        """The rows as they arrive, as server-sent events. An event's id is the position after it."""
         backend.feeds.check()
-        opened, own = await backend.read(_tail, backend, topic, last_event_id or start)
+        opened, own = await backend.read(_open_tail, backend, topic, last_event_id or start)
 
         def at_end() -> Tail:
             return Tail(opened, opened.latest[opened.name])
@@ -102,29 +102,29 @@ def _append(backend: Backend, name: str, body: bytes, kind: str, key: ingest.Key
     try:
         return ingest.append(topic, ingest.parse(body, kind, topic), key)
     except Invalid:
-        grown = backend.grown(topic)
+        grown = backend.reopen_if_grown(topic)
         if grown is None:
             raise
         return ingest.append(grown, ingest.parse(body, kind, grown), key)
 
 
-def _all(backend: Backend) -> list[dict[str, Any]]:
-    found = []
+def _summarize_all(backend: Backend) -> list[dict[str, Any]]:
+    summaries = []
     for name in backend.river.topics():
         try:
-            found.append(_summary(backend.topic(name)))
+            summaries.append(_summarize(backend.topic(name)))
         except NotFound:
             continue  # dropped meanwhile
         except RiverrunError as error:
-            found.append({"name": name, "error": error.message, "hint": error.hint})
-    return found
+            summaries.append({"name": name, "error": error.message, "hint": error.hint})
+    return summaries
 
 
-def _summary(topic: Topic) -> dict[str, Any]:
+def _summarize(topic: Topic) -> dict[str, Any]:
     return {**topic.describe(), "position": str(topic.latest)}
 
 
-def _described(backend: Backend, name: str) -> dict[str, Any]:
+def _describe(backend: Backend, name: str) -> dict[str, Any]:
     topic = backend.topic(name)
     groups = []
     for one in backend.river.groups.list():
@@ -134,10 +134,10 @@ def _described(backend: Backend, name: str) -> dict[str, Any]:
             except NotFound:
                 continue  # dropped meanwhile
             groups.append({"group": one["group"], "kind": one["kind"], "members": one["members"], **lag})
-    return {**_summary(topic), "groups": groups}
+    return {**_summarize(topic), "groups": groups}
 
 
-def _tail(backend: Backend, name: str, start: str) -> tuple[Topic, Tail]:
+def _open_tail(backend: Backend, name: str, start: str) -> tuple[Topic, Tail]:
     topic = backend.topic(name)
     offsets = topic.offsets(start, topic.latest)
     topic.check_range(offsets, topic.earliest[name], topic.latest[name])

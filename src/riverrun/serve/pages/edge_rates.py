@@ -1,7 +1,7 @@
 """Rows per second along the edges of a flow: what was counted, and what follows from that. Nothing is guessed.
 
 Every edge out of a node carries all of its rows, so one that is counted tells of the others. A projection gives as many
-rows as it gets, a union those of all its inputs. What a condition lets pass is known only from what is behind it.
+rows as it gets, a union those of all its inputs. What a condition lets pass is known only from what comes after it.
 """
 
 from __future__ import annotations
@@ -17,42 +17,41 @@ if TYPE_CHECKING:
 Edge = tuple[str, str]
 
 
-def edge_rates(history: History, name: str, known: FlowHistory, graph: Flow) -> dict[Edge, float]:
+def measure_edges(history: History, past: FlowHistory, graph: Flow) -> dict[Edge, float]:
     """Rows per second by edge, where they are known. Into a view go the rows of it that change."""
-    given = _given(known, graph)
-    into = _into_ends(history, name, known, graph)
+    given = _measure_nodes(past, graph)
+    into = _measure_ends(history, past, graph)
     for end in graph.ends:
         if end.id in into and end.kind != "view" and not (end.node.is_table or end.node.retracts):
             given.setdefault(end.node.id, into[end.id])
     _follow(given, graph.nodes)
-    found = {(below.id, node.id): given[below.id] for node in graph.nodes for below in node.inputs if below.id in given}
-    found |= {(end.node.id, end.id): into[end.id] for end in graph.ends if end.id in into}
-    return found
+    edges = {(below.id, node.id): given[below.id] for node in graph.nodes for below in node.inputs if below.id in given}
+    return edges | {(end.node.id, end.id): into[end.id] for end in graph.ends if end.id in into}
 
 
-def _given(known: FlowHistory, graph: Flow) -> dict[str, float]:
+def _measure_nodes(past: FlowHistory, graph: Flow) -> dict[str, float]:
     """Rows per second that nodes give, from the ledger: what sources accepted, and what stateful nodes read of others."""
     from riverrun.flow.nodes import StreamSource
 
-    found: dict[str, float | None] = {}
+    rates: dict[str, float | None] = {}
     for node in graph.nodes:
         if isinstance(node, StreamSource):
-            found[node.id] = known.accepted_rate(node.id, "topic")
+            rates[node.id] = past.accepted_rate(node.id, "topic")
         elif node.stateful:
             names = ("in",) if len(node.inputs) == 1 else ("left", "right")
             for below, input in zip(node.inputs, names, strict=False):
-                found[below.id] = known.rate(node.id, input)
-    return {node: rate for node, rate in found.items() if rate is not None}
+                rates[below.id] = past.rate(node.id, input)
+    return {node: rate for node, rate in rates.items() if rate is not None}
 
 
-def _into_ends(history: History, name: str, known: FlowHistory, graph: Flow) -> dict[str, float]:
-    suffix = name.removeprefix(graph.name)
-    found = {
-        **{end.id: known.view_rate(end.name + suffix) for end in graph.views.values()},
+def _measure_ends(history: History, past: FlowHistory, graph: Flow) -> dict[str, float]:
+    suffix = past.name.removeprefix(graph.name)
+    rates = {
+        **{end.id: past.view_rate(end.name + suffix) for end in graph.views.values()},
         **{end.id: history.topic_rate(end.name + suffix) for end in graph.derived.values()},
-        **{end.id: history.topic_rate(f"{name}.alerts.{end.name}") for end in graph.alerts.values()},
+        **{end.id: history.topic_rate(f"{past.name}.alerts.{end.name}") for end in graph.alerts.values()},
     }
-    return {end: rate for end, rate in found.items() if rate is not None}
+    return {end: rate for end, rate in rates.items() if rate is not None}
 
 
 def _follow(given: dict[str, float], nodes: list[Node]) -> None:

@@ -11,14 +11,14 @@ from riverrun.errors import OutOfRange
 from riverrun.log.partitioner import partition_of
 from riverrun.log.plain import plain_rows
 from riverrun.log.topic import Topic
-from riverrun.serve.pages.cells import cell, heads, is_number
-from riverrun.serve.pages.figures import UNKNOWN, clock, number, parse, rate, size
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Html, join, tag
-from riverrun.serve.pages.readers import TopicReader, readers
+from riverrun.serve.pages.quantities import clock, number, parse, rate, size
+from riverrun.serve.pages.readers import TopicReader, find_readers
 from riverrun.serve.pages.shell import Asked, Drawn, empty, figure, figures, summary, table
 from riverrun.serve.pages.spark_line import spark_line
-from riverrun.serve.pages.topics import age, described, limit
+from riverrun.serve.pages.table_cells import cell, heads, is_number
+from riverrun.serve.pages.topics_page import age, describe_topic, limit
 
 _TAIL = 25
 _FOUND = 25
@@ -29,31 +29,32 @@ _PLACE = ("_partition", "_offset", "_received")
 
 def draw(history: History, asked: Asked) -> Drawn:
     topic = history.backend.topic(asked.name)
-    found = described(history, topic.name)
+    description = describe_topic(history, topic.name)
     regions = {
         "summary": summary(history, asked),
-        "figures": _numbers(history, topic.name, found),
+        "figures": _numbers(history, topic.name, description),
         "find": _form(topic, asked),
     }
     if asked.get("key") and not asked.is_live:
         regions["found"] = _find(topic, asked.get("key"))
     regions["tail"] = _tail(topic)
-    regions["readers"] = _readers(readers(history).get(topic.name, []))
-    regions["partitions"] = _partitions(found)
-    regions["schema"] = _schema(topic, found)
+    regions["readers"] = _readers(find_readers(history).get(topic.name, []))
+    regions["partitions"] = _partitions(description)
+    regions["schema"] = _schema(topic, description)
     return Drawn(topic.name, regions, still="found")
 
 
-def _numbers(history: History, name: str, found: dict[str, Any]) -> Html:
-    now = history.topic_rate(name, 5)
-    last = parse(found["received"])
+def _numbers(history: History, name: str, description: dict[str, Any]) -> Html:
+    last = parse(description["received"])
     return join(
         tag("h2", tag("span", "Topic ", class_="quiet"), name),
         figures(
-            figure("Rate", rate(now) if now is not None else UNKNOWN, spark_line(history.topic_rates(name), name)),
-            figure("Rows kept", number(found["offsets"]), join("in ", number(found["segments"], "segments"))),
-            figure("Size", size(found["bytes"]), join(number(found["appends"]), " appends so far")),
-            figure("Oldest row", age(found), f"kept {limit(found)}"),
+            figure("Rate", rate(history.topic_rate(name, 5)), spark_line(history.topic_rates(name), name)),
+            figure(
+                "Rows kept", number(description["offsets"]), join("in ", number(description["segments"], "segments"))
+            ),
+            figure("Size", size(description["bytes"]), join(number(description["appends"]), " appends so far")),
+            figure("Oldest row", age(description), f"kept {limit(description)}"),
             figure("Newest row", clock(last) if last else tag("span", "none", class_="unknown"), "received, UTC"),
         ),
     )
@@ -100,12 +101,12 @@ def _tail(topic: Topic) -> Html:
     button = tag("button", "Pause", type="button", data_pause=True, data_scripted=True, aria_pressed="false")
     head = tag("div", tag("h2", "Newest rows"), button, class_="row")
     try:
-        found = topic.read({topic.name: start}, {topic.name: dict(end)}).sort_by(_ORDER).slice(0, _TAIL)
+        rows = topic.read({topic.name: start}, {topic.name: dict(end)}).sort_by(_ORDER).slice(0, _TAIL)
     except OutOfRange:
         return join(head, empty("Rows were removed while they were being read; the next look will do"))
-    if not found.num_rows:
+    if not rows.num_rows:
         return join(head, empty("No rows yet", f"riverrun topic append {topic.name} ROWS.ndjson"))
-    return join(head, _rows(f"The newest {found.num_rows}, newest first", plain_rows(found.combine_chunks())))
+    return join(head, _rows(f"The newest {rows.num_rows}, newest first", plain_rows(rows.combine_chunks())))
 
 
 def _rows(caption: str, rows: list[dict[str, Any]]) -> Html:
@@ -143,11 +144,11 @@ def _readers(reading: list[TopicReader]) -> Html:
         for one in reading
     ]
     return join(
-        head, table("Who reads, and how far behind", heads(["Reader", "Kind", "Members", "Lag"], ["Members"]), rows)
+        head, table("Who reads, and with what lag", heads(["Reader", "Kind", "Members", "Lag"], ["Members"]), rows)
     )
 
 
-def _partitions(found: dict[str, Any]) -> Html:
+def _partitions(description: dict[str, Any]) -> Html:
     rows = [
         tag(
             "tr",
@@ -156,17 +157,18 @@ def _partitions(found: dict[str, Any]) -> Html:
             tag("td", part["earliest"], class_="n"),
             tag("td", part["latest"], class_="n"),
         )
-        for p, part in found["partitions"].items()
+        for p, part in description["partitions"].items()
     ]
     names = ["Partition", "Rows kept", "First offset", "Next offset"]
     return join(tag("h2", "Partitions"), table("Rows by partition", heads(names, names[1:]), rows))
 
 
-def _schema(topic: Topic, found: dict[str, Any]) -> Html:
+def _schema(topic: Topic, description: dict[str, Any]) -> Html:
     uses = dict.fromkeys(topic.spec.key, "key")
     for part in ("time", "producers"):
-        if found[part]:
-            uses[found[part]] = ", ".join(filter(None, (uses.get(found[part]), {"time": "event time"}.get(part, part))))
+        column = description[part]
+        if column:
+            uses[column] = ", ".join(filter(None, (uses.get(column), {"time": "event time"}.get(part, part))))
     rows = [
         tag(
             "tr",
@@ -174,9 +176,9 @@ def _schema(topic: Topic, found: dict[str, Any]) -> Html:
             tag("td", tag("code", str(column.type))),
             tag("td", uses.get(column.name, "")),
         )
-        for column in ddl.parse(found["schema"])
+        for column in ddl.parse(description["schema"])
     ]
     return join(
         tag("h2", "Columns"),
-        table(f"Schema, version {found['schema_version']}", heads(["Column", "Type", "Used as"]), rows),
+        table(f"Schema, version {description['schema_version']}", heads(["Column", "Type", "Used as"]), rows),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from urllib.parse import unquote
 
 import msgspec
 
@@ -13,7 +14,7 @@ from riverrun.views.selection import OPERATORS
 RESERVED = ("limit", "offset", "order", "at_least", "timeout")
 
 
-def selection(
+def parse_selection(
     spec: ViewSpec, parameters: Iterable[tuple[str, str]], orders: Iterable[str], limit: int, offset: int
 ) -> Selection:
     """Conditions are `column=value` or `column.operator=value`; `column.null=true` and `=false` ask for nulls."""
@@ -44,13 +45,11 @@ def _order(spec: ViewSpec, orders: Iterable[str]) -> Iterable[tuple[str, bool]]:
             yield part.removeprefix("-") if falling else part, falling
 
 
-def key_parts(path: str) -> list[object]:
+def parse_key(path: str) -> list[object]:
     """A key in a path: its parts between slashes; or, beginning with [, a JSON array, which can hold nulls and slashes.
 
     `path` is still percent-encoded, so a slash within a part (%2F) is not taken for one between parts.
     """
-    from urllib.parse import unquote
-
     if unquote(path).startswith("["):
         try:
             parts: list[object] = msgspec.json.decode(unquote(path), type=list)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from riverrun.durations import from_micros
-from riverrun.serve.pages.cells import heads
-from riverrun.serve.pages.figures import UNKNOWN, clock, number, parse, short, span, span_text
-from riverrun.serve.pages.health import STOPPED, WAITING, badge
+from riverrun.runtime.status import EpochTimes, TimeSplit
+from riverrun.serve.pages.flow_health import STOPPED, WAITING, badge
 from riverrun.serve.pages.history import FlowHistory, History, Mark
 from riverrun.serve.pages.markup import Content, Html, join, tag
-from riverrun.serve.pages.shell import Asked, Drawn, chosen, empty, figure, figures, summary, swatch, table
+from riverrun.serve.pages.quantities import UNKNOWN, clock, number, short, span, span_text
+from riverrun.serve.pages.shell import Asked, Drawn, choose_flow, empty, figure, figures, summary, swatch, table
+from riverrun.serve.pages.table_cells import heads
 
-TIMES = ("plan", "read", "compute", "commit")
+_Timed = tuple[EpochTimes, TimeSplit]
+_PARTS = TimeSplit.__struct_fields__
 _ABOUT = {
     "plan": "Spark plans the epoch",
     "read": "rows are read from the log",
@@ -26,33 +27,33 @@ _BARS, _LISTED = 60, 30
 
 def draw(history: History, asked: Asked) -> Drawn:
     regions = {"summary": summary(history, asked)}
-    found = chosen(history, asked)
-    epochs = sorted(found[1].epochs.values(), key=lambda one: one["epoch"]) if found else []
-    if not found or not epochs:
+    past = choose_flow(history, asked)
+    epochs = [past.epochs[number] for number in sorted(past.epochs)] if past else []
+    if not past or not epochs:
         regions["epochs"] = empty(
             "No epoch has been committed yet. One begins when rows arrive", "riverrun topic append TOPIC ROWS.ndjson"
         )
         return Drawn("Epochs", regions)
-    timed = [one for one in epochs if _took(one) is not None]
-    regions["figures"] = _numbers(found[1], epochs, timed)
+    timed = [(one, one.times) for one in epochs if one.times is not None]
+    regions["figures"] = _numbers(past, epochs[-1], [times for _, times in timed])
     if timed:
-        regions["bars"] = _bars(timed[-_BARS:], list(found[1].marks))
+        regions["bars"] = _bars(timed[-_BARS:], list(past.marks))
     else:
         regions["bars"] = tag("p", "How long an epoch took, only the process that runs the flow knows.", class_="note")
-    regions["marks"] = _marks(list(found[1].marks))
+    regions["marks"] = _marks(list(past.marks))
     regions["list"] = _list(epochs[-_LISTED:])
     return Drawn("Epochs", regions)
 
 
-def _took(epoch: dict[str, Any]) -> float | None:
-    return sum(epoch[name] for name in TIMES) if all(name in epoch for name in TIMES) else None
+def _seconds(times: TimeSplit, part: str) -> float:
+    return float(getattr(times, part))
 
 
-def _numbers(known: FlowHistory, epochs: list[dict[str, Any]], timed: list[dict[str, Any]]) -> Html:
-    took = sorted(_took(one) or 0.0 for one in timed)
-    slow = max(TIMES, key=lambda name: sum(one[name] for one in timed)) if timed else None
+def _numbers(past: FlowHistory, newest: EpochTimes, timed: list[TimeSplit]) -> Html:
+    took = sorted(times.total for times in timed)
+    slow = max(_PARTS, key=lambda part: sum(_seconds(times, part) for times in timed)) if timed else None
     return figures(
-        figure("Epoch", number(epochs[-1]["epoch"]), join("committed at ", clock(parse(epochs[-1]["at"])))),
+        figure("Epoch", number(newest.epoch), join("committed at ", clock(newest.at))),
         figure("An epoch takes", span(took[len(took) // 2]) if took else UNKNOWN, "the middle one"),
         figure(
             "The slowest took",
@@ -60,28 +61,25 @@ def _numbers(known: FlowHistory, epochs: list[dict[str, Any]], timed: list[dict[
             join("of the last ", number(len(took), "epochs")) if took else None,
         ),
         figure("Most of it goes to", slow or UNKNOWN, _ABOUT[slow] if slow else None),
-        figure("Run", join("fence ", known.status.get("fence", "–")), f"changes noticed: {len(known.marks)}"),
+        figure("Run", join("fence ", past.status.fence or "–"), f"changes noticed: {len(past.marks)}"),
     )
 
 
-def _bars(epochs: list[dict[str, Any]], marks: list[Mark]) -> Html:
-    most = max(_took(one) or 0.0 for one in epochs) or 0.001
-    step = _WIDTH / max(len(epochs), 20)
+def _bars(timed: list[_Timed], marks: list[Mark]) -> Html:
+    most = max(times.total for _, times in timed) or 0.001
+    step = _WIDTH / max(len(timed), 20)
     parts: list[Content] = []
     for share in (0.5, 1.0):
         y = _TOP + _HEIGHT * (1 - share)
         parts.append(tag("line", x1=_LEFT, x2=_LEFT + _WIDTH, y1=y, y2=y, class_="grid"))
         parts.append(tag("text", span_text(most * share), x=_LEFT - 8, y=y + 4, text_anchor="end", class_="tick"))
-    for place, one in enumerate(epochs):
+    for place, (one, times) in enumerate(timed):
         x, y = _LEFT + place * step, float(_TOP + _HEIGHT)
-        title = tag(
-            "title",
-            f"epoch {one['epoch']}, {short(one.get('rows', 0))} rows: "
-            + ", ".join(f"{n} {span_text(one[n])}" for n in TIMES),
-        )
+        split = ", ".join(f"{part} {span_text(_seconds(times, part))}" for part in _PARTS)
+        title = tag("title", f"epoch {one.epoch}, {short(one.rows or 0)} rows: {split}")
         rects = []
-        for name in TIMES:
-            height = _HEIGHT * one[name] / most
+        for part in _PARTS:
+            height = _HEIGHT * _seconds(times, part) / most
             y -= height
             rects.append(
                 tag(
@@ -90,13 +88,13 @@ def _bars(epochs: list[dict[str, Any]], marks: list[Mark]) -> Html:
                     y=round(y, 1),
                     width=round(max(step - 2, 1), 1),
                     height=round(height, 1),
-                    class_=f"part {name}",
+                    class_=f"part {part}",
                 )
             )
         parts.append(tag("g", title, *rects))
-        if place % max(len(epochs) // 8, 1) == 0:
-            parts.append(tag("text", f"{one['epoch']}", x=round(x + 1, 1), y=_TOP + _HEIGHT + 16, class_="tick"))
-    parts += [_flag(mark, epochs, step) for mark in marks]
+        if place % max(len(timed) // 8, 1) == 0:
+            parts.append(tag("text", f"{one.epoch}", x=round(x + 1, 1), y=_TOP + _HEIGHT + 16, class_="tick"))
+    parts += [_flag(mark, [one for one, _ in timed], step) for mark in marks]
     svg = tag(
         "svg",
         tag("title", "One bar for each epoch, the newest on the right"),
@@ -110,7 +108,7 @@ def _bars(epochs: list[dict[str, Any]], marks: list[Mark]) -> Html:
     )
     legend = tag(
         "ul",
-        *(tag("li", swatch(name), f" {name}: {_ABOUT[name]}") for name in TIMES),
+        *(tag("li", swatch(name), f" {name}: {_ABOUT[name]}") for name in _PARTS),
         tag("li", tag("b", "▼"), " restart, fence, or change of state"),
         class_="legend",
     )
@@ -120,13 +118,13 @@ def _bars(epochs: list[dict[str, Any]], marks: list[Mark]) -> Html:
     )
 
 
-def _flag(mark: Mark, epochs: list[dict[str, Any]], step: float) -> Html | None:
+def _flag(mark: Mark, epochs: list[EpochTimes], step: float) -> Html | None:
     """A mark stands before the first epoch that was committed after it."""
     at = from_micros(mark.at)
-    first = parse(epochs[0]["at"])
+    first = epochs[0].at
     if first is None or at < first - timedelta(seconds=1):
         return None
-    place = next((i for i, one in enumerate(epochs) if (parse(one["at"]) or at) >= at), len(epochs))
+    place = next((i for i, one in enumerate(epochs) if (one.at or at) >= at), len(epochs))
     x = round(_LEFT + place * step, 1)
     return tag(
         "g",
@@ -154,20 +152,20 @@ def _marks(marks: list[Mark]) -> Html:
     )
 
 
-def _list(epochs: list[dict[str, Any]]) -> Html:
+def _list(epochs: list[EpochTimes]) -> Html:
     rows = []
     for one in reversed(epochs):
-        took = _took(one)
+        times = one.times
         rows.append(
             tag(
                 "tr",
-                tag("th", one["epoch"], scope="row"),
-                tag("td", clock(parse(one["at"]))),
-                tag("td", number(one["rows"]) if "rows" in one else "–", class_="n"),
-                tag("td", "–" if took is None else span(took), class_="n"),
-                *(tag("td", span(one[name]) if name in one else "–", class_="n") for name in TIMES),
-                id=f"epoch-{one['epoch']}",
+                tag("th", one.epoch, scope="row"),
+                tag("td", clock(one.at)),
+                tag("td", "–" if one.rows is None else number(one.rows), class_="n"),
+                tag("td", "–" if times is None else span(times.total), class_="n"),
+                *(tag("td", "–" if times is None else span(_seconds(times, part)), class_="n") for part in _PARTS),
+                id=f"epoch-{one.epoch}",
             )
         )
-    names = ["Epoch", "Committed", "Rows", "Took", *TIMES]
-    return join(tag("h2", "The last epochs"), table("Newest first", heads(names, ["Rows", "Took", *TIMES]), rows))
+    names = ["Epoch", "Committed", "Rows", "Took", *_PARTS]
+    return join(tag("h2", "The last epochs"), table("Newest first", heads(names, ["Rows", "Took", *_PARTS]), rows))

@@ -1,4 +1,4 @@
-"""`/healthz` and `/readyz`, for those who watch over processes."""
+"""`/healthz` and `/readyz`: the probes of whatever watches over processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from riverrun.serve.flows import Flows
 _OVER = ("failed", "stopped")
 
 
-def health_routes(backend: Backend, flows: Flows) -> APIRouter:
+def probe_routes(backend: Backend, flows: Flows) -> APIRouter:
     """The two routes."""
     routes = APIRouter(tags=["operation"])
 
@@ -26,13 +26,13 @@ def health_routes(backend: Backend, flows: Flows) -> APIRouter:
     @routes.get("/readyz", response_model=HealthDocument, responses=answers())
     async def ready() -> Response:
         """The river can be read, and the flows of this process run."""
-        wrong = await backend.read(_wrong, backend, flows)
+        wrong = await backend.read(_find_trouble, backend, flows)
         return answer({"status": "not ready", "error": "; ".join(wrong)}, 503) if wrong else answer({"status": "ok"})
 
     return routes
 
 
-def _wrong(backend: Backend, flows: Flows) -> list[str]:
+def _find_trouble(backend: Backend, flows: Flows) -> list[str]:
     try:
         backend.river.topics()
         if backend.has_views():
@@ -41,6 +41,4 @@ def _wrong(backend: Backend, flows: Flows) -> list[str]:
         return [error.message]
     if not backend.runs:
         return []
-    return [
-        f"flow {flow['flow']} has {flow['state']}" for flow in flows.all() if flow["here"] and flow["state"] in _OVER
-    ]
+    return [f"flow {status.flow} has {status.state}" for status in flows.all() if status.state in _OVER]

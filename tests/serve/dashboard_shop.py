@@ -11,7 +11,8 @@ import random
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any
+
+import msgspec
 
 import riverrun as rr
 from riverrun.durations import wall_clock
@@ -22,7 +23,8 @@ from riverrun.runtime.commit import Committer
 from riverrun.runtime.compiler import compile_flow
 from riverrun.runtime.outputs import declare_views, output_specs
 from riverrun.runtime.planner import Limit, Plan, Planner
-from riverrun.runtime.status import flow_status
+from riverrun.runtime.status import AlertStatus, EpochTimes, FlowState, FlowStatus, TimeSplit
+from riverrun.runtime.stored_status import read_status
 from riverrun.testing.local import LocalRun
 
 ORDERS = "order_id string, user string, amount double, shop string, at timestamp"
@@ -74,8 +76,9 @@ class ShopRun(LocalRun):
             more = {"time": said.time, "producers": said.producers, "key": said.key}
             kept = {key: value for key, value in more.items() if value}
             self._inputs[name] = river.topic(TopicSpec(name, said.schema, partitions=2, fsync="os", **kept))
-        self.state, self.reason = "running", None
-        self._epochs: list[dict[str, Any]] = []
+        self.state: FlowState = "running"
+        self.reason: str | None = None
+        self._epochs: list[EpochTimes] = []
         self._every = every
         self._stopping = threading.Event()
         self._working = threading.Lock()
@@ -117,54 +120,38 @@ class ShopRun(LocalRun):
         super()._epoch(before, plan)
         took = time.monotonic() - begun
         rows = sum(entry["read"] for entry in self._computed.ledger if entry["input"] == "topic")
-        parts = {"plan": 0.15, "read": 0.1, "compute": 0.5, "commit": 0.25}
-        self._epochs.append(
-            {
-                "epoch": plan.epoch,
-                "at": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
-                "rows": rows,
-                **{name: round(took * part * random.uniform(0.8, 1.2), 3) for name, part in parts.items()},
-            }
-        )
+        times = TimeSplit(*(round(took * part * random.uniform(0.8, 1.2), 3) for part in (0.15, 0.1, 0.5, 0.25)))
+        self._epochs.append(EpochTimes(plan.epoch, datetime.now(UTC), rows, times))
         del self._epochs[:-100]
 
-    def epochs(self) -> list[dict[str, Any]]:
+    def epochs(self) -> list[EpochTimes]:
         return list(self._epochs)
 
-    def status(self) -> dict[str, Any]:
+    def observe(self) -> FlowStatus:
         ends = {name: topic.latest[name] for name, topic in self._inputs.items()}
         recent = self._epochs[-20:]
-        span = self._every * max(len(recent), 1)
-        last = self._epochs[-1] if self._epochs else {}
         stateful = [node.id for node in self.flow.nodes if node.stateful]
-        return {
-            **flow_status(self.name, self._committer.last, ends, self._home),
-            "state": self.state,
-            "reason": self.reason,
-            "next_try": None,
-            "fence": self._fence,
-            "rows_per_second": round(sum(one["rows"] for one in recent) / span, 1),
-            "times": {name: last[name] for name in ("plan", "read", "compute", "commit") if name in last},
-            "nodes": {node: round(0.004 * (5 - number % 4), 3) for number, node in enumerate(stateful)},
-            "alerts": [self._told("large")],
-        }
+        return FlowStatus(
+            **msgspec.structs.asdict(read_status(self.name, self._committer.last, ends, self._home)),
+            state=self.state,
+            reason=self.reason,
+            rows_per_second=round(sum(one.rows or 0 for one in recent) / (self._every * max(len(recent), 1)), 1),
+            times=recent[-1].times if recent else None,
+            nodes={node: round(0.004 * (5 - number % 4), 3) for number, node in enumerate(stateful)},
+            alerts=(self._told("large"),),
+        )
 
-    def _told(self, alert: str) -> dict[str, Any]:
+    def _told(self, alert: str) -> AlertStatus:
         """As a run says of its alerts; nothing is sent from here."""
         topic = self._outputs[f"{self.name}.alerts.{alert}"]
         fired = sum(topic.latest[topic.name].values())
-        now = datetime.now(UTC).isoformat().replace("+00:00", "Z") if fired else None
-        said = {"alert": alert, "sent": fired // 2, "rows": fired, "waiting": 0, "failed": 0, "dead": 0}
-        return {**said, "last_error": None, "last_sent": now}
+        return AlertStatus(alert, sent=fired // 2, rows=fired, last_sent=datetime.now(UTC) if fired else None)
 
     def take_over(self) -> None:
         """What happens when another run of the same flow starts: the next fence."""
         with self._working:
             self._plans = self._plans[-2:]
             self._start()
-
-    def ledger(self) -> list[dict[str, Any]]:
-        return [dict(entry) for entry in self._committer.last.ledger or []]
 
 
 class Customers:

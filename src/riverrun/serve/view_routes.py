@@ -16,10 +16,10 @@ from riverrun.position import Position
 from riverrun.serve.answers import answer, encode
 from riverrun.serve.arrivals import Arrivals
 from riverrun.serve.backend import Backend
-from riverrun.serve.changes import ViewChanges
 from riverrun.serve.documents import ViewSummary, answers
-from riverrun.serve.query import key_parts, selection
 from riverrun.serve.sse import EventStream
+from riverrun.serve.url_query import parse_key, parse_selection
+from riverrun.serve.view_changes import ViewChanges
 from riverrun.views import Store, View, ViewSpec
 from riverrun.views.changelog import Cursor
 from riverrun.views.columns import rows_of
@@ -85,12 +85,12 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
 
         Riverrun-Position says how far the view has come; Riverrun-Cursor is where to go on with its changes.
         """
-        found = await fresh(view, at_least, timeout)
+        opened = await fresh(view, at_least, timeout)
         given = request.query_params.multi_items()
 
         def read() -> tuple[bytes, bool, dict[str, str]]:
-            store, spec = backend.store(), found.spec
-            wanted = selection(spec, given, order or [], limit + 1, offset)
+            store, spec = backend.store(), opened.spec
+            wanted = parse_selection(spec, given, order or [], limit + 1, offset)
             headers = _freshness(store, spec)
             table = store.select(view, wanted)
             return encode(rows_of(table.slice(0, limit))), table.num_rows > limit, headers
@@ -109,11 +109,11 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
     async def changes(
         view: Name,
         since: Annotated[str | None, Query(description="A cursor; `oldest` for all that are kept")] = None,
-        last_event_id: Annotated[str | None, Header(description="Go on behind this cursor")] = None,
+        last_event_id: Annotated[str | None, Header(description="Go on after this cursor")] = None,
     ) -> Response:
-        """Changes as they come, as server-sent events. An event's id is the cursor behind it."""
+        """Changes as they come, as server-sent events. An event's id is the cursor after it."""
         backend.feeds.check()
-        store, own = await backend.read(_changes, backend, view, last_event_id or since)
+        store, own = await backend.read(_open_changes, backend, view, last_event_id or since)
 
         def at_end() -> ViewChanges:
             return ViewChanges(store, view, Cursor(store.progress(view).commit))
@@ -129,11 +129,11 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
         timeout: Timeout = "30 seconds",
     ) -> Response:
         """The row with a key. A key of several parts is `/views/v/first/second`, or `/views/v/["first", null]`."""
-        parts = key_parts(_after_view(request))
-        found = await fresh(view, at_least, timeout)
-        one = await backend.read(found.get, parts)
+        parts = parse_key(_after_view(request))
+        opened = await fresh(view, at_least, timeout)
+        one = await backend.read(opened.get, parts)
         if one is None:
-            raise NotFound(f"view {view!r} has no row with this key", hint=f"Its key is {', '.join(found.spec.key)}")
+            raise NotFound(f"view {view!r} has no row with this key", hint=f"Its key is {', '.join(opened.spec.key)}")
         return answer(one)
 
     return routes
@@ -145,7 +145,7 @@ def _patience(timeout: str) -> float:
 
 
 def _after_view(request: Request) -> str:
-    """What stands behind `/views/{view}/` as it was sent."""
+    """What follows `/views/{view}/` as it was sent."""
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     try:
         path = raw.partition(b"?")[0].decode("ascii")
@@ -160,7 +160,7 @@ def _freshness(store: Store, spec: ViewSpec) -> dict[str, str]:
     return {"riverrun-position": str(progress.positions), "riverrun-cursor": str(Cursor(progress.commit))}
 
 
-def _changes(backend: Backend, name: str, since: str | None) -> tuple[Store, ViewChanges]:
+def _open_changes(backend: Backend, name: str, since: str | None) -> tuple[Store, ViewChanges]:
     store = backend.store()
     store.spec(name)
     if since is None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
-from riverrun.serve.pages.figures import UNKNOWN, ago, clock, number, parse, rate, share, short, size, span
-from riverrun.serve.pages.graph import HEIGHT, WIDTH, GraphLayout, layout
-from riverrun.serve.pages.health import BEHIND, SHAPES, badge
+from riverrun.runtime.status import LEDGER_PARTS, FlowStatus, LedgerEntry, SourceStatus
+from riverrun.serve.pages.flow_health import BEHIND, SHAPES, badge
+from riverrun.serve.pages.flow_picture import ALERT, SOURCE, VIEW, Box, Picture, picture_flow
+from riverrun.serve.pages.graph_layout import HEIGHT, WIDTH, GraphLayout, lay_out
 from riverrun.serve.pages.history import FlowHistory, History
 from riverrun.serve.pages.markup import Content, Html, join, tag
-from riverrun.serve.pages.picture import ALERT, SOURCE, VIEW, Box, Picture, picture
-from riverrun.serve.pages.shell import ROOT, Asked, Drawn, address, chosen, empty, figure, figures, summary, table
+from riverrun.serve.pages.quantities import UNKNOWN, ago, clock, number, rate, share, short, size, span
+from riverrun.serve.pages.shell import ROOT, Asked, Drawn, address, choose_flow, empty, figure, figures, summary, table
 
 _KINDS = {"source": "topic", "operator": "", "view": "view", "topic": "topic", "alert": "alert"}
 _LEGIBLE = 1760  # a wider graph is scrolled; one up to this width is made to fit
@@ -19,56 +19,50 @@ _WIDEST = 16  # characters of a title in its box
 
 
 def draw(history: History, asked: Asked) -> Drawn:
-    found = chosen(history, asked)
+    past = choose_flow(history, asked)
     regions = {"summary": summary(history, asked)}
-    if found is None:
-        command = "riverrun demo"
-        regions["flow"] = empty("No flow has run in this river yet. To see one at work", command)
+    if past is None:
+        regions["flow"] = empty("No flow has run in this river yet. To see one at work", "riverrun demo")
         return Drawn("Flow", regions)
-    name, known = found
-    drawn = picture(history, name, known)
-    regions["figures"] = _numbers(known)
+    drawn = picture_flow(history, past)
+    regions["figures"] = _numbers(past.status)
     regions["graph"] = _graph(drawn, asked)
     wanted = next((box for box in drawn.boxes if box.id == asked.get("node")), None)
     if wanted:
-        regions["node"] = _details(wanted, known, asked)
-    regions["nodes"] = _list(drawn, known, asked)
+        regions["node"] = _details(wanted, past.status, asked)
+    regions["nodes"] = _list(drawn, past, asked)
     return Drawn("Flow", regions)
 
 
-def _numbers(known: FlowHistory) -> Html:
-    status = known.status
-    if "epoch" not in status:
+def _numbers(status: FlowStatus) -> Html:
+    if status.state == "unknown":
         return empty("The run does not answer; what it committed is in its views")
-    behind = [one["behind"] for one in status["sources"] if one["behind"] is not None]
-    lag = status["lag"]
-    read = sum(entry["read"] for entry in status["ledger"] if entry["input"] == "topic")
-    speed = status.get("rows_per_second")
+    lag, watermark_lag, read = status.lag, status.watermark_lag, status.rows_read
     return figures(
-        figure("Rows processed", rate(speed) if speed is not None else UNKNOWN, join(number(read, "rows"), " in all")),
+        figure("Rows processed", rate(status.rows_per_second), join(number(read, "rows"), " in all")),
         figure(
             "Not yet processed",
-            number(lag["rows"], "rows"),
-            join(span(lag["seconds"]), " behind") if lag["rows"] else "up to date",
-            "behind" if lag["seconds"] >= BEHIND else "",
+            number(lag.rows, "rows"),
+            join(span(lag.seconds), " behind") if lag.rows else "up to date",
+            "behind" if lag.seconds >= BEHIND else "",
         ),
         figure(
             "Watermark",
-            join(span(max(behind)), " behind") if behind else UNKNOWN,
-            "older rows are late" if behind else "no row with a time yet",
+            UNKNOWN if watermark_lag is None else join(span(watermark_lag), " behind"),
+            "no row with a time yet" if watermark_lag is None else "older rows are late",
         ),
         figure(
             "Late rows",
-            number(status["late"], "rows"),
-            join(share(status["late"], read), " of what was read") if read else "nothing was read yet",
+            number(status.late, "rows"),
+            join(share(status.late, read), " of what was read") if read else "nothing was read yet",
         ),
-        figure("Fresh as of", clock(parse(status["committed"])), join("epoch ", number(status["epoch"]))),
-        figure("State", size(status["state_size"]["bytes"]), number(status["state_size"]["files"], "files")),
+        figure("Fresh as of", clock(status.committed), join("epoch ", number(status.epoch))),
+        figure("State", size(status.state_size.bytes), number(status.state_size.files, "files")),
     )
 
 
 def _graph(drawn: Picture, asked: Asked) -> Html:
-    placed = layout(tuple(box.id for box in drawn.boxes), tuple((line.start, line.end) for line in drawn.lines))
+    placed = lay_out(tuple(box.id for box in drawn.boxes), tuple((line.start, line.end) for line in drawn.lines))
     edges = [
         tag("path", d=placed.paths[line.start, line.end], class_="edge moving" if line.rate else "edge")
         for line in drawn.lines
@@ -91,7 +85,7 @@ def _graph(drawn: Picture, asked: Asked) -> Html:
 
 
 def _labels(drawn: Picture, placed: GraphLayout) -> list[Html]:
-    """The rate of every edge, where it cannot be taken for another's: before the end's box, or behind the start's. Where
+    """The rate of every edge, where it cannot be taken for another's: before the end's box, or after the start's. Where
     both have more edges than one, those before a box are in the order in which the edges come from above."""
     views = {box.id for box in drawn.boxes if box.shape == VIEW}
     ins, outs = Counter(line.end for line in drawn.lines), Counter(line.start for line in drawn.lines)
@@ -143,8 +137,8 @@ def _fit(text: str, widest: int = _WIDEST) -> str:
     return one_line if len(one_line) <= widest else one_line[: widest - 1] + "…"
 
 
-def _details(box: Box, known: FlowHistory, asked: Asked) -> Html:
-    status, said = known.status, box.described
+def _details(box: Box, status: FlowStatus, asked: Asked) -> Html:
+    said = box.described
     rows: list[tuple[str, Content]] = [("State", badge(box.state, box.word)), ("What it does", box.label)]
     if box.target:
         rows.append(("Page", _link(box)))
@@ -156,17 +150,17 @@ def _details(box: Box, known: FlowHistory, asked: Asked) -> Html:
         )
     if said.get("key"):
         rows.append(("Key", tag("code", ", ".join(said["key"]))))
-    for entry in status.get("ledger", ()):
-        if entry["node"] in (box.id, box.target) and (box.shape == SOURCE) == (entry["input"] == "topic"):
-            rows.append((f"Rows read ({entry['input']})", _entry(entry)))
-    for source in status.get("sources", ()):
-        if source["source"] == box.id:
+    for entry in status.ledger:
+        if entry.node in (box.id, box.target) and (box.shape == SOURCE) == (entry.input == "topic"):
+            rows.append((f"Rows read ({entry.input})", _entry(entry)))
+    for source in status.sources:
+        if source.source == box.id:
             rows.append(("Watermark", _watermark(source)))
-    takes = status.get("state_size", {}).get("nodes", {}).get(box.id)
+    takes = status.state_size.nodes.get(box.id)
     if takes:
-        rows.append(("State size", join(size(takes["bytes"]), " in ", number(takes["files"], "files"))))
-    if box.id in (status.get("nodes") or {}):
-        rows.append(("Time in the last epoch", span(status["nodes"][box.id])))
+        rows.append(("State size", join(size(takes.bytes), " in ", number(takes.files, "files"))))
+    if box.id in status.nodes:
+        rows.append(("Time in the last epoch", span(status.nodes[box.id])))
     return tag(
         "section",
         tag("h2", f"{_KINDS[box.shape] or box.title} {box.title if _KINDS[box.shape] else ''}".strip()),
@@ -177,22 +171,22 @@ def _details(box: Box, known: FlowHistory, asked: Asked) -> Html:
     )
 
 
-def _entry(entry: dict[str, Any]) -> Html:
+def _entry(entry: LedgerEntry) -> Html:
     parts = [
-        join(", ", number(entry[kind]), f" {kind.replace('_', ' ')}")
-        for kind in ("late_dropped", "late_aside", "duplicates", "quarantined")
-        if entry[kind]
+        join(", ", number(entry.count(kind)), f" {kind.replace('_', ' ')}")
+        for kind in LEDGER_PARTS
+        if kind == "accepted" or entry.count(kind)
     ]
-    return join(number(entry["read"], "rows"), ", ", number(entry["accepted"]), " accepted", *parts)
+    return join(number(entry.read, "rows"), *parts)
 
 
-def _watermark(source: dict[str, Any]) -> Html:
-    if source["watermark"] is None:
+def _watermark(source: SourceStatus) -> Html:
+    if source.watermark is None or source.behind is None:
         return UNKNOWN
-    holders = source["held_by"]
-    held = join(", held back by ", tag("strong", holders[0]["producer"])) if holders else ""
-    heard = join(", last heard ", ago(parse(holders[0]["heard"]))) if holders else ""
-    return join(clock(parse(source["watermark"])), " (", span(source["behind"]), " behind)", held, heard)
+    slowest = source.held_by[0] if source.held_by else None
+    held = join(", held back by ", tag("strong", slowest.producer)) if slowest else ""
+    heard = join(", last heard ", ago(slowest.heard)) if slowest else ""
+    return join(clock(source.watermark), " (", span(source.behind), " behind)", held, heard)
 
 
 def _link(box: Box) -> Html | None:
@@ -204,9 +198,8 @@ def _link(box: Box) -> Html | None:
     return tag("a", box.target, href=address(kind, box.target))
 
 
-def _list(drawn: Picture, known: FlowHistory, asked: Asked) -> Html:
-    status = known.status
-    spent, sizes = status.get("nodes") or {}, status.get("state_size", {}).get("nodes", {})
+def _list(drawn: Picture, past: FlowHistory, asked: Asked) -> Html:
+    spent, sizes = past.status.nodes, past.status.state_size.nodes
     slowest = max(spent, key=lambda one: spent[one], default=None)
     into: dict[str, list[float]] = {}
     outof: dict[str, float] = {}  # of a topic, all of its rows go along every edge
@@ -218,7 +211,7 @@ def _list(drawn: Picture, known: FlowHistory, asked: Asked) -> Html:
     for box in drawn.boxes:
         came = sum(into[box.id]) if box.id in into else None
         if box.shape == SOURCE:  # more than it gives, where rows are put into quarantine
-            read = known.rate(box.id, "topic")
+            read = past.rate(box.id, "topic")
             came = outof.get(box.id) if read is None else read
         took = spent.get(box.id)
         rows.append(
@@ -228,7 +221,7 @@ def _list(drawn: Picture, known: FlowHistory, asked: Asked) -> Html:
                 tag("td", _KINDS[box.shape] or box.label, class_="wide"),
                 tag("td", badge(box.state, box.word)),
                 tag("td", rate(came) if came is not None else "–", class_="n"),
-                tag("td", size(sizes[box.id]["bytes"]) if box.id in sizes else "–", class_="n"),
+                tag("td", size(sizes[box.id].bytes) if box.id in sizes else "–", class_="n"),
                 tag(
                     "td",
                     "–" if took is None else join(span(took), " ← slowest" if box.id == slowest else ""),

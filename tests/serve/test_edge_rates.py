@@ -10,20 +10,21 @@ import pytest
 
 import riverrun as rr
 from riverrun.errors import Corrupt
-from riverrun.flow import Flow as Declared
+from riverrun.flow import Flow
 from riverrun.river import River
+from riverrun.runtime.status import FlowStatus
 from riverrun.serve.backend import Backend
 from riverrun.serve.flows import Flows
-from riverrun.serve.pages import flow
+from riverrun.serve.pages import flow_page
+from riverrun.serve.pages.edge_rates import measure_edges
 from riverrun.serve.pages.history import Counted, FlowHistory, History
-from riverrun.serve.pages.rates import edge_rates
 from riverrun.serve.pages.shell import Asked
-from serve.conftest import ORDERS, Flow
+from serve.conftest import ORDERS, CommittedFlow
 
 SECOND = 1_000_000
 
 
-def shop() -> Declared:
+def shop() -> Flow:
     made = rr.Flow("shop")
     orders = made.stream("orders", ORDERS, time="at", key="user")
     large = orders.where("amount > 100").select("user", "amount", "at")
@@ -44,10 +45,10 @@ def counted(seconds: int, read: int = 0, accepted: int = 0, grouped: int = 0, ch
 
 def rates(history: History, *counts: Counted) -> dict[str, float]:
     """By the labels of both sides."""
-    declared, known = shop(), FlowHistory()
-    known.counts.extend(counts)
+    declared, past = shop(), FlowHistory(FlowStatus(flow="shop"))
+    past.counts.extend(counts)
     labels = {node.id: node.label for node in declared.nodes} | {end.id: end.name for end in declared.ends}
-    found = edge_rates(history, "shop", known, declared)
+    found = measure_edges(history, past, declared)
     return {f"{labels[start]} → {labels[end]}": rate for (start, end), rate in found.items()}
 
 
@@ -107,7 +108,7 @@ def test_a_topic_that_is_being_dropped_is_no_trouble(
     assert history.trouble is None
 
 
-def test_changes_of_views_are_counted_while_somebody_looks(history: History, totals: Flow) -> None:
+def test_changes_of_views_are_counted_while_somebody_looks(history: History, totals: CommittedFlow) -> None:
     totals.commit(("ada", 1, 9.5, 1))
     history.sample()
     assert history.flows["shop"].view_rate("totals") is None
@@ -118,10 +119,10 @@ def test_changes_of_views_are_counted_while_somebody_looks(history: History, tot
     assert (history.flows["shop"].view_rate("totals") or 0) > 0
 
 
-def test_the_page_has_a_rate_on_the_edge_into_a_view(history: History, totals: Flow) -> None:
+def test_the_page_has_a_rate_on_the_edge_into_a_view(history: History, totals: CommittedFlow) -> None:
     totals.commit(("ada", 1, 9.5, 1))
     history.sample()
     totals.commit(("bob", 1, 1.0, 1))
     history.sample()
-    drawn = flow.draw(history, Asked("/")).regions["graph"]
+    drawn = flow_page.draw(history, Asked("/")).regions["graph"]
     assert re.search(r"<title>[\d.]+ rows changed per second</title>", drawn)

@@ -10,7 +10,7 @@ from riverrun.serve.pages.markup import Html, tag
 from riverrun.serve.pages.routes import dashboard
 
 
-class Bell:
+class PageBell:
     """Counts how often it was rung."""
 
     def __init__(self) -> None:
