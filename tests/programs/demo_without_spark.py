@@ -8,9 +8,8 @@ import time
 import pyarrow as pa
 
 from riverrun.alerts.alerts import Alerts
-from riverrun.cli.shop.flow import flow
-from riverrun.cli.shop.processing import Ending, Report
-from riverrun.cli.shop.topics import TOPICS
+from riverrun.demo.shop.processing import Ending, Report
+from riverrun.demo.shop.shop_flow import TOPICS, flow
 from riverrun.river import River
 from riverrun.runtime import source
 from riverrun.runtime.admission import resumable
@@ -21,6 +20,7 @@ from riverrun.runtime.compiler import compile_flow
 from riverrun.runtime.outputs import declare_views, output_specs
 from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.shape import Shape
+from riverrun.runtime.status import FlowStatus
 from riverrun.testing.local import _hosted
 from riverrun.testing.projection import DuckProjection
 
@@ -67,7 +67,7 @@ def main(river: River, report: Report, ending: Ending) -> None:
     alerts = Alerts(river, flow)
     alerts.start()
     begun = False
-    while not ending.asked:
+    while not ending.is_asked:
         planned = checkpoint.planned
         if checkpoint.finished == planned:
             before = checkpoint.plan(planned) if planned else planner.first()
@@ -87,7 +87,8 @@ def main(river: River, report: Report, ending: Ending) -> None:
         if not begun:
             begun = True
             report.step("running")
-        report.put(status={"state": "running", "rows_per_second": 1.0, "alerts": alerts.status()})
+        status = FlowStatus(flow=flow.name, state="running", rows_per_second=1.0, alerts=alerts.status())
+        report.put(status=status)
     alerts.stop()
 
 
