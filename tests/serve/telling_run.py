@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 import riverrun as rr
+from riverrun.errors import RiverrunError
 from riverrun.runtime.status import EpochTimes, FlowStatus, Lag, LedgerEntry, StateSize, TimeSplit
 from serve.conftest import ORDERS
 
@@ -31,6 +32,7 @@ class TellingRun:
 
     def __init__(self, **said: Any) -> None:
         self.flow = declare_shop()
+        self.fails: RiverrunError | None = None
         self._status = FlowStatus(
             flow=self.name,
             epoch=3,
@@ -52,6 +54,8 @@ class TellingRun:
         self._status = msgspec.structs.replace(self._status, **said)
 
     def observe(self) -> FlowStatus:
+        if self.fails:
+            raise self.fails
         return self._status
 
     def epochs(self) -> list[EpochTimes]:

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from riverrun.errors import Transient
 from riverrun.river import River
-from riverrun.runtime.status import FlowStatus, Lag, LedgerEntry, SourceStatus, StateSize
+from riverrun.runtime.status import Lag, LedgerEntry, SourceStatus, StateSize
 from riverrun.serve.server import Background
 from serve.conftest import CommittedFlow, order
 from serve.telling_run import TellingRun
@@ -121,11 +121,9 @@ def test_flows_of_this_process(serve: Callable[..., Background], totals: Committ
 
 
 def test_a_run_that_cannot_answer_is_shown_as_such(serve: Callable[..., Background]) -> None:
-    class Away(BusyRun):
-        def observe(self) -> FlowStatus:
-            raise Transient("the store is away")
-
-    url = serve(Away()).url
+    run = BusyRun()
+    run.fails = Transient("the store is away")
+    url = serve(run).url
     [flow] = httpx.get(url + "/flows").json()
     assert flow == {"flow": "shop", "here": True, "state": "unknown", "reason": "the store is away", "ledger": []}
     with httpx.Client(base_url=url) as http:

@@ -14,6 +14,7 @@ import httpx
 import msgspec
 import pytest
 
+from riverrun.errors import Transient
 from riverrun.river import River
 from riverrun.runtime.status import AlertStatus, Lag
 from riverrun.serve.pages.arrival_sample import ArrivalSample
@@ -295,6 +296,23 @@ def test_states_are_said(served: Callable[..., httpx.Client], status: dict[str, 
     page = look(served(TellingRun(**status)), "/")
     assert badge in page.text
     assert said in page.text
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_run_that_does_not_answer(served: Callable[..., httpx.Client], path: str) -> None:
+    run = TellingRun()
+    run.fails = Transient("the store is away")
+    assert "◆ unknown the store is away" in look(served(run), path).text
+
+
+def test_a_run_that_did_not_answer_for_a_while_was_not_replaced(served: Callable[..., httpx.Client]) -> None:
+    run = TellingRun()
+    http = served(run)
+    look(http, "/ui/epochs")
+    run.fails = Transient("the store is away")
+    until(lambda: look(http, "/ui/epochs"), "running → unknown: the store is away")
+    run.fails = None
+    assert "took over" not in until(lambda: look(http, "/ui/epochs"), "unknown → running").text
 
 
 def test_a_flow_of_another_process(http: httpx.Client, totals: CommittedFlow) -> None:
