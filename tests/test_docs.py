@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from riverrun.cli.new import template
+from riverrun.cli.new_command import template
 from riverrun.cli.reference import cli_page, settings_page
 from riverrun.settings import Settings
 
@@ -125,7 +125,7 @@ def test_links_and_files_exist() -> None:
     for path in re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", architecture):
         found = ROOT / path if path.startswith("tests/") else ROOT / "src" / "riverrun" / path
         assert found.exists(), f"ARCHITECTURE.md names {path}"
-    for folder in re.findall(r"`((?:tests|cli)/[a-z]*/?)`", architecture):
+    for folder in re.findall(r"`((?:tests|cli|demo)/[a-z]*/?)`", architecture):
         found = ROOT / folder if folder.startswith("tests") else ROOT / "src" / "riverrun" / folder
         assert found.is_dir(), f"ARCHITECTURE.md names {folder}"
 

@@ -37,7 +37,7 @@ FORBIDDEN = {
 ONLY_IN = {
     "pyspark": {"spark"},
     "typer": {"cli"},
-    "rich": {"cli"},
+    "rich": {"cli", "demo"},
     "apprise": {"alerts"},
     **{package: {"serve"} for package in ("fastapi", "starlette", "uvicorn", "prometheus_client")},
 }
@@ -64,7 +64,8 @@ def imports(tree: ast.Module, file: str) -> Iterator[str]:
 
 def is_forbidden(part: str, imported: str) -> bool:
     rules = FORBIDDEN.get(part, set()) | {"cli"}  # it is for people; nobody builds on it
-    rules |= {"serve"} if part != "cli" else set()
+    rules |= {"demo"} if part != "cli" else set()
+    rules |= {"serve"} if part not in ("cli", "demo") else set()
     return imported != part and (imported in rules or ("*" in rules and f"-{imported}" not in rules))
 
 
@@ -97,6 +98,9 @@ def test_the_rules_notice_what_they_forbid() -> None:
     assert not is_forbidden("cli", "log")
     assert is_forbidden("views", "serve")
     assert not is_forbidden("cli", "serve")
+    assert is_forbidden("serve", "demo")
+    assert is_forbidden("demo", "cli")
+    assert not is_forbidden("cli", "demo")
     tree = ast.parse("def f():\n    from riverrun import flow\n    import pyspark.sql")
     assert set(imports(tree, "x.py")) == {"riverrun", "riverrun.flow", "pyspark.sql"}
 

@@ -18,7 +18,7 @@ Read the code in this order:
 8. `views` — results in SQLite and PostgreSQL.
 9. `intake` — what comes as text. `serve` — HTTP: events in, views and streams of changes out, and the dashboard. `alerts`
    — messages about rows and about runs. `testing` — flows on lists of rows, without Spark.
-10. `cli`, `doctor` — for people; `cli.shop` is what `riverrun demo` plays, `cli.tour` what `demo --log` does.
+10. `cli`, `doctor` — for people. `demo.shop` is what `riverrun demo` plays, `demo.tour` what `riverrun demo --log` does.
 
 ARCHITECTURE.md follows one event through these files. Nothing is done at import: names are loaded when they are used.
 """
@@ -39,6 +39,7 @@ from riverrun.errors import (
     NewerFormat,
     NotFound,
     OutOfRange,
+    PortInUse,
     RecordTooLarge,
     RiverrunError,
     TimedOut,
@@ -90,6 +91,7 @@ __all__ = [
     "NewerFormat",
     "NotFound",
     "OutOfRange",
+    "PortInUse",
     "Position",
     "Producer",
     "Queue",

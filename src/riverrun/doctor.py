@@ -96,10 +96,10 @@ def check_settings() -> Iterator[Check]:
     except RiverrunError as error:
         yield Check("settings", "failed", error.message, error.hint or "Correct it")
     names = [name for name, _, _ in Settings.table()]
-    known = [*(f"RIVERRUN_{name.upper()}" for name in (*names, *PLACES)), *_OTHER_VARIABLES]
+    variables = [*(f"RIVERRUN_{name.upper()}" for name in (*names, *PLACES)), *_OTHER_VARIABLES]
     for name in sorted(os.environ):
-        if name.startswith("RIVERRUN_") and name not in known:
-            yield Check("settings", "warning", f"{name} is not a setting", did_you_mean(name, known))
+        if name.startswith("RIVERRUN_") and name not in variables:
+            yield Check("settings", "warning", f"{name} is not a setting", did_you_mean(name, variables))
 
 
 def check_spark() -> Check:
@@ -282,8 +282,8 @@ def check_group(river: River, name: str) -> Check:
         lag = river.lag(name)
     except RiverrunError as error:
         return Check(f"group {name}", "failed", error.message, error.hint or f"riverrun group lag {name} says more")
-    for topic, behind in lag["topics"].items():
-        lost = sum(part["lost"] for part in behind["partitions"].values())
+    for topic, part in lag["topics"].items():
+        lost = sum(one["lost"] for one in part["partitions"].values())
         if lost:
             fix = f"Keep rows longer, and let it go on: riverrun group reset {name} {topic} --to earliest"
             return Check(f"group {name}", "failed", f"{lost} rows of {topic} were removed before it read them", fix)

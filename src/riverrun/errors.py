@@ -2,7 +2,8 @@
 
 RiverrunError
 ├── Invalid            an argument, a name, a schema or a row that cannot be accepted (also a ValueError)
-│   └── RecordTooLarge
+│   ├── RecordTooLarge
+│   └── PortInUse
 ├── NotFound           a topic, view, group or column that does not exist (also a LookupError)
 ├── Conflict           it exists already and says something else
 ├── OutOfRange         a position behind retention, or beyond the end of the log
@@ -15,6 +16,9 @@ RiverrunError
     ├── DiskFull
     ├── Busy           somebody else holds the lock
     └── TimedOut       (also a TimeoutError)
+
+Two never leave the part they belong to: `serve.problems.Refused` becomes an answer, `alerts.retry.Undelivered` another
+attempt or a dead letter.
 """
 
 from __future__ import annotations
@@ -38,6 +42,10 @@ class Invalid(RiverrunError, ValueError):
 
 class RecordTooLarge(Invalid):
     """One record is larger than the topic's limit; the topic goes on."""
+
+
+class PortInUse(Invalid):
+    """Another process listens there."""
 
 
 class NotFound(RiverrunError, LookupError):

@@ -6,9 +6,8 @@ import sys
 import time
 
 from riverrun.alerts.alerts import Alerts
-from riverrun.cli.shop.flow import flow
-from riverrun.cli.shop.processing import Ending, Report
-from riverrun.cli.shop.topics import TOPICS
+from riverrun.demo.shop.processing import Ending, Report
+from riverrun.demo.shop.shop_flow import TOPICS, flow
 from riverrun.river import River
 from riverrun.runtime import source
 from riverrun.runtime.admission import resumable
@@ -19,6 +18,7 @@ from riverrun.runtime.epoch import EpochResult, compute_epoch
 from riverrun.runtime.outputs import declare_views, output_specs
 from riverrun.runtime.plan import Limit, Plan
 from riverrun.runtime.planner import Planner
+from riverrun.runtime.status import FlowStatus
 from riverrun.runtime.task import Tasks
 
 
@@ -57,7 +57,7 @@ def main(river: River, report: Report, ending: Ending) -> None:
     alerts = Alerts(river, flow)
     alerts.start()
     begun = False
-    while not ending.asked:
+    while not ending.is_asked:
         planned = checkpoint.planned
         if checkpoint.finished == planned:
             before = checkpoint.plan(planned) if planned else planner.first()
@@ -78,7 +78,8 @@ def main(river: River, report: Report, ending: Ending) -> None:
         if not begun:
             begun = True
             report.step("running")
-        report.put(status={"state": "running", "rows_per_second": 1.0, "alerts": alerts.status()})
+        status = FlowStatus(flow=flow.name, state="running", rows_per_second=1.0, alerts=alerts.status())
+        report.put(status=status)
     alerts.stop()
 
 

@@ -1,16 +1,17 @@
-"""run_without_spark.py RIVER [--drain] [--max-rows N] [--flow NAME] [--changed] [--rebuild]: a flow, by default the one in
-shop.py, epoch by epoch as Spark would run it.
+"""run_without_spark.py RIVER [--drain] [--max-rows N] [--flow NAME] [--changed] [--rebuild]: a flow of
+recovery_flows.py, by default the shop, epoch by epoch as Spark would run it.
 
 Plans and commits are written where Spark writes them; expressions are computed by DuckDB; all else is what runs under
 Spark, too. Starts in a second, so it can be killed often. Prints each epoch that is committed, then "drained LEDGER".
 """
 
 import argparse
-import importlib
 import json
 import os
 import sys
 from typing import Any
+
+import recovery_flows
 
 from riverrun.errors import RiverrunError
 from riverrun.failpoints import failpoint
@@ -53,7 +54,7 @@ class Running:
     """The flow, compiled; its epochs are run in one home or another."""
 
     def __init__(self, river: River) -> None:
-        make = getattr(importlib.import_module(asked.flow), asked.flow)
+        make = getattr(recovery_flows, asked.flow)
         self.flow, self.store, self.checkpoints = make(3) if asked.changed else make(), river.store, river.checkpoints
         self.inputs = open_inputs(river, self.flow)
         self.job = compile_flow(self.flow, 2)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from programs.shop import ORDERS, shop
+from programs.recovery_flows import ORDERS, shop
 from riverrun.errors import Conflict, Corrupt, RiverrunError
 from riverrun.river import River
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from riverrun import ddl
-from riverrun.alerts.stretch import Stretch, kept
+from riverrun.alerts.stretch import Stretch, clip_to_kept
 from riverrun.log.dead_letters import COLUMNS
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
@@ -19,7 +19,7 @@ _ROWS = 4096  # put aside at once
 def bury(topic: Topic, stretch: Stretch, name: str, reason: str, attempts: int) -> int:
     """Put the rows of a stretch aside; how many. `name` is the address as people may see it. It may be repeated."""
     dead = _opened(topic)
-    there = kept(topic, stretch)
+    there = clip_to_kept(topic, stretch)
     count = 0
     # Sequences follow the offsets, so that a repeat after a crash has no effect.
     sequence = sum(stretch.start.values())

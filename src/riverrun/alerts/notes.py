@@ -24,16 +24,16 @@ class Notes(msgspec.Struct):
 
 def recall(path: str, names: list[str], committed: Offsets) -> dict[str, Note]:
     """A note for each of the names. Where the group was moved by somebody else, or the file is gone, the group counts."""
-    known: dict[str, Note] = {}
+    noted: dict[str, Note] = {}
     try:
         with open(path, "rb") as file:
             notes = msgspec.json.decode(file.read(), type=Notes)
         least = {p: min(note.done[p] for note in notes.lines.values()) for p in notes.committed}
         if committed in (notes.committed, least):  # the second: it died just before it could commit
-            known = notes.lines
+            noted = notes.lines
     except (FileNotFoundError, msgspec.DecodeError, msgspec.ValidationError, KeyError, ValueError):
         pass
-    return {name: known.get(name) or Note(dict(committed)) for name in names}
+    return {name: noted.get(name) or Note(dict(committed)) for name in names}
 
 
 def write(path: str, lines: dict[str, Line], committed: Offsets) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from riverrun.cli.app import app
+from riverrun.cli.commands import app
 from riverrun.settings import PLACES, Settings
 
 _WIDTH = 100

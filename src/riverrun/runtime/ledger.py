@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from riverrun.errors import Corrupt
-from riverrun.runtime.compile.job import Job
 
-COUNTS = ("read", "accepted", "late_dropped", "late_aside", "duplicates", "quarantined")
+if TYPE_CHECKING:
+    from riverrun.runtime.compile.job import Job
+
+
+class LedgerEntry(msgspec.Struct, frozen=True):
+    """Where the rows went that one input of a node has read, in total."""
+
+    node: str
+    input: str
+    read: int = 0
+    accepted: int = 0
+    late_dropped: int = 0
+    late_aside: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+
+    @property
+    def missing(self) -> int:
+        """Rows that were read and are not accounted for: 0, or the ledger does not balance."""
+        return self.read - sum(self.count(part) for part in LEDGER_PARTS)
+
+    def count(self, kind: str) -> int:
+        """The count of that name."""
+        return int(getattr(self, kind))
+
+
+LEDGER_COUNTS = LedgerEntry.__struct_fields__[2:]
+LEDGER_PARTS = LEDGER_COUNTS[1:]  # what `read` is the sum of
 
 EpochCounts = Mapping[str, Mapping[str, Mapping[str, int]]]
 """What one epoch adds: node → input → count by kind."""
@@ -18,7 +46,7 @@ def check_balance(flow: str, epoch: int, counts: EpochCounts) -> None:
     """`Corrupt` unless each row read is accounted for."""
     for node, inputs in counts.items():
         for input, count in inputs.items():
-            if count.get("read", 0) != sum(count.get(kind, 0) for kind in COUNTS[1:]):
+            if count.get("read", 0) != sum(count.get(kind, 0) for kind in LEDGER_PARTS):
                 raise Corrupt(
                     f"flow {flow}, epoch {epoch}: the ledger of {node} ({input}) does not balance: {dict(count)}"
                 )
@@ -37,8 +65,9 @@ def entries(job: Job, counts: EpochCounts) -> list[dict[str, Any]]:
 
 def add_up(job: Job, before: list[dict[str, Any]] | None, counts: EpochCounts) -> list[dict[str, Any]]:
     """Running totals; inputs that the job no longer has keep theirs."""
-    totals = {
-        (node, input): {"node": node, "input": input, **dict.fromkeys(COUNTS, 0)} for node, input in inputs_of(job)
+    totals: dict[tuple[str, str], dict[str, Any]] = {
+        (node, input): {"node": node, "input": input, **dict.fromkeys(LEDGER_COUNTS, 0)}
+        for node, input in inputs_of(job)
     }
     totals |= {(entry["node"], entry["input"]): dict(entry) for entry in before or []}
     for node, inputs in counts.items():

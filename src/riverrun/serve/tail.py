@@ -1,4 +1,4 @@
-"""A topic as a stream of events: each row in JSON, its id the position behind it."""
+"""A topic as a stream of events: each row in JSON, its id the position after it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Tail:
         high = tuple(max(first, min(first + self._rows, stop)) for first, stop in zip(low, last, strict=True))
         if high == low:
             return []
-        found = self._topic.read({name: dict(enumerate(low))}, {name: dict(enumerate(high))})
+        rows = self._topic.read({name: dict(enumerate(low))}, {name: dict(enumerate(high))})
         at = [f"{p}:{offset}" for p, offset in enumerate(low)]
         events = []
-        for row in plain_rows(found.sort_by(_ORDER).combine_chunks()):
+        for row in plain_rows(rows.sort_by(_ORDER).combine_chunks()):
             at[row["_partition"]] = f"{row['_partition']}:{row['_offset'] + 1}"
             events.append(event(f"{name}@{','.join(at)}", encode(row)))
         size = sum(map(len, events))

@@ -7,14 +7,16 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 
 from riverrun.alerts.alerts import Alerts
-from riverrun.durations import Duration, seconds, wall_clock
+from riverrun.durations import Duration, from_micros, seconds, wall_clock
 from riverrun.errors import Closed, Conflict, Fenced, RiverrunError, TimedOut, Transient, Unavailable
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
@@ -31,7 +33,8 @@ from riverrun.runtime.outputs import declare_views
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.plan import Limit
 from riverrun.runtime.rebuild import clean
-from riverrun.runtime.status import flow_status, moment
+from riverrun.runtime.status import EpochTimes, FlowState, FlowStatus
+from riverrun.runtime.stored_status import read_status
 from riverrun.spark import failures
 from riverrun.spark.analyst import SparkAnalyst
 from riverrun.spark.compile import SparkJob
@@ -171,26 +174,28 @@ class Run:
         self._ended.wait(30)
 
     def status(self) -> dict[str, Any]:
-        """Where the run is, as plain data: its state and why, epoch, lag, watermarks and who holds them back, rows per
-        second, the last epoch's times in seconds, what the state takes. Answers after the end, too."""
-        self._ask_spark()
-        rebuild = self._rebuilds.current
-        ends = {name: topic.latest[name] for name, topic in self._inputs.items()}
-        return {
-            **flow_status(self.name, self._committer.last, ends, self._home),
-            "state": self._state(),
-            "reason": self._reason(),
-            "next_try": moment(self._next_try) if self._next_try else None,
-            "rebuild": {"rows": rebuild.done, "of": rebuild.all} if rebuild else None,
-            "fence": self._fence,
-            "rows_per_second": self._progress.rate(),
-            "times": self._progress.times(self._inputs, cores()),
-            "nodes": self._progress.nodes(self._inputs),
-            "alerts": self._alerts.status(),
-        }
+        """Where the run is, as plain data: what `observe` gives as JSON has it, times as strings."""
+        return self.observe().plain()
 
-    def epochs(self) -> list[dict[str, Any]]:
-        """The last hundred epochs of this run, oldest first: when, how many rows, and seconds by what they went to."""
+    def observe(self) -> FlowStatus:
+        """Where the run is, and how it got on; answers after the end, too."""
+        self._ask_spark()
+        last = replace(self._committer.last, fence=self._fence)
+        ends = {name: topic.latest[name] for name, topic in self._inputs.items()}
+        return FlowStatus(
+            **msgspec.structs.asdict(read_status(self.name, last, ends, self._home)),
+            state=self._state(),
+            reason=self._reason(),
+            next_try=from_micros(at) if (at := self._next_try) else None,
+            rebuild=self._rebuilds.progress,
+            rows_per_second=self._progress.rate(),
+            times=self._progress.times(self._inputs, cores()),
+            nodes=self._progress.nodes(self._inputs),
+            alerts=self._alerts.status(),
+        )
+
+    def epochs(self) -> list[EpochTimes]:
+        """The last hundred epochs of this run, oldest first: when, how many rows, and what their time went to."""
         self._ask_spark()
         return self._progress.recent(self._inputs, cores())
 
@@ -206,7 +211,7 @@ class Run:
         """Where every row went, in total."""
         return [dict(entry) for entry in self._committer.last.ledger or []]
 
-    def _state(self) -> str:
+    def _state(self) -> FlowState:
         """running, rebuilding, waiting (for a store or a disk), failing (and trying again), drained, stopped, failed."""
         if self._failure is not None:
             return "failed"
@@ -226,8 +231,8 @@ class Run:
         error = self._failure or self._trouble
         if error is not None:
             return failures.cause(error)
-        rebuild = self._rebuilds.current
-        return None if rebuild is None or self._ended.is_set() else f"{rebuild.done} of {rebuild.all} rows"
+        rebuild = self._rebuilds.progress
+        return None if rebuild is None or self._ended.is_set() else f"{rebuild.rows} of {rebuild.of} rows"
 
     def _is_final(self) -> bool:
         last = self._committer.last
@@ -244,8 +249,6 @@ class Run:
             if deadline is not None and time.monotonic() > deadline:
                 raise TimedOut(f"flow {self.name} did not {what} in time")
             self._store.pause(0.02)
-
-    # Starting.
 
     def _take_over(self) -> int:
         self._fence = shut_out(self.name, self._store, self._topics.values())
@@ -311,8 +314,6 @@ class Run:
                 self._raised = error
                 raise
         failpoint("epoch.done")
-
-    # Keeping it running.
 
     def _watch(self) -> None:
         """Until the run is stopped, shut out, or fails for good."""

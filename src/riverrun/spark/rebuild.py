@@ -25,6 +25,7 @@ from riverrun.runtime.compile.job import Job
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.plan import Limit
 from riverrun.runtime.rebuild import Successor
+from riverrun.runtime.status import RebuildProgress
 from riverrun.spark import failures
 from riverrun.spark.compile import SparkJob
 from riverrun.spark.deployment import Deployment, deploy
@@ -76,14 +77,9 @@ class Rebuild:
         self._tries = failures.Tries(self._name)
 
     @property
-    def done(self) -> int:
-        """Rows read so far; counted by offsets."""
-        return _rows(self.committer.last.positions, self._begin)
-
-    @property
-    def all(self) -> int:
-        """Rows to be read; more while the running flow goes on."""
-        return _rows(self._goal, self._begin)
+    def progress(self) -> RebuildProgress:
+        """Rows read so far, of those to be read, which are more while the running flow goes on; counted by offsets."""
+        return RebuildProgress(_rows(self.committer.last.positions, self._begin), _rows(self._goal, self._begin))
 
     def approach(self) -> None:
         """Follow the running flow until no more than an epoch is left, or until it does not get any closer."""
@@ -188,6 +184,12 @@ class Rebuilds:
         self._going_on = going_on
         self._ready: Rebuild | None = None  # waits for the run to make room for it
         self._lock = threading.Lock()
+
+    @property
+    def progress(self) -> RebuildProgress | None:
+        """How far the current one is; None where there is none."""
+        current = self.current
+        return current.progress if current else None
 
     def begin(self, progress: RunProgress) -> Rebuild:
         """Begin the one that the run waits for."""

@@ -1,0 +1,43 @@
+"""`riverrun plan FLOW.py`: what a run would do with the state that is there."""
+
+from __future__ import annotations
+
+import os
+
+from riverrun import figures
+from riverrun.cli.flow_file import FlowArgument, load_flow
+from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
+from riverrun.cli.output import print_json, print_line, print_table
+
+
+def plan(flow_file: FlowArgument, json: JsonOption = False, river: RiverOption = DEFAULT_RIVER) -> None:
+    """Compare a flow with what its last run left: which state is kept, what is rebuilt, what is refused and why.
+
+    Nothing is started or changed.
+    """
+    flow = load_flow(flow_file)
+    from dataclasses import asdict
+
+    from riverrun.runtime.evolution import plan_flow
+
+    if os.path.exists(f"{river}/river.json"):
+        with open_river(river) as opened:
+            fate = plan_flow(flow, opened)
+    else:
+        fate = plan_flow(flow, None)
+    if json:
+        print_json(asdict(fate))
+        return
+    says = {
+        "starts": "has not run yet; a run starts it",
+        "resumes": f"is at epoch {fate.epoch}; a run goes on from there",
+        "rebuilds": f"is at epoch {fate.epoch}; a run computes its views from the log again, beside the old ones",
+        "refused": f"is at epoch {fate.epoch}; a run is refused",
+    }
+    print_line(figures.safe(f"{fate.flow} {says[fate.run]}"))
+    if fate.reason:
+        print_line(figures.safe(f"  {fate.reason}"))
+    if fate.nodes:
+        print_line()
+        headers = ["node", "", "what happens", "declared at"]
+        print_table(headers, [[n.node, n.fate, n.note or "", n.place or "–"] for n in fate.nodes])
