@@ -26,6 +26,7 @@ from riverrun.runtime.plan import Limit, Plan
 from riverrun.runtime.planner import Planner
 from riverrun.runtime.status import AlertStatus, EpochTimes, FlowState, FlowStatus, TimeSplit
 from riverrun.runtime.stored_status import read_status
+from riverrun.runtime.task import Tasks
 from riverrun.testing.local import LocalRun
 
 ORDERS = "order_id string, user string, amount double, shop string, at timestamp"
@@ -89,7 +90,8 @@ class ShopRun(LocalRun):
     def _start(self) -> None:
         flow, river = self.flow, self._river
         self._store = river.store
-        self._job = compile_flow(flow, 2, self._projection)
+        self._job = compile_flow(flow, 2)
+        self._tasks = Tasks(self._job)
         self._fence = self._store.take_fence(flow.name)
         declare_views(self._store, flow, self._job, self._fence)
         self._outputs = {}
