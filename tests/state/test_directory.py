@@ -3,7 +3,7 @@ import json
 import polars as pl
 import pytest
 
-from contracts.state import PLAIN, WINDOWS, StateContract, frame, rows
+from contracts.state import PLAIN, WINDOWS, StateContract, frame
 from riverrun.errors import Conflict, Corrupt, NewerFormat
 from riverrun.state.directory import StateDirectory, files_of
 from riverrun.state.table import TableSpec
@@ -150,28 +150,6 @@ def test_sweep_removes_orphans_older_than_the_oldest_kept_epoch(tmp_path):
     assert len(removed) == 3
     assert set(directory.files.names()) == {file for entry in kept[1:] for file in files_of(entry)}
     assert set(state["t"].scan()["value"]) == {4.0}
-
-
-def test_other_file_systems_are_read_through_a_cache(tmp_path, monkeypatch):
-    import pyarrow.fs as pafs
-
-    import riverrun.state.files as files
-
-    (tmp_path / "far").mkdir()
-    far = pafs.SubTreeFileSystem(str(tmp_path / "far"), pafs.LocalFileSystem())
-    monkeypatch.setattr(files, "_filesystem", lambda _: (far, "bucket"))
-    epochs = Epochs(StateDirectory("s3://bucket", cache=tmp_path / "near", inline_bytes=0), {"t": WINDOWS})
-    state = epochs.open()
-    state["t"].put(frame(("a", 1, 1, 1.0)))
-    state = epochs.commit(state)
-    assert rows(state["t"].scan()) == [("a", 1, 1, 1.0)]
-    (file,) = files_of(epochs.entry)
-    assert [path.name for path in (tmp_path / "near").iterdir()] == [file]
-    (tmp_path / "far" / "bucket" / file).unlink()
-    assert rows(epochs.open()["t"].scan()) == [("a", 1, 1, 1.0)]
-    (tmp_path / "near" / file).unlink()
-    with pytest.raises(Corrupt, match="missing"):
-        epochs.open()["t"].scan()
 
 
 def test_damaged_and_missing_files_are_named(tmp_path):
