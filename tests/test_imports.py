@@ -16,6 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "riverrun"
 FORBIDDEN = {
     "errors": {"*"},
     "failpoints": {"*"},
+    "durable": {"*"},
     "durations": {"*", "-errors"},
     "figures": {"*", "-durations"},
     "columns": {"*", "-errors"},

@@ -14,13 +14,13 @@ import uuid
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
+from riverrun import durable
 from riverrun.durations import Duration, seconds
 from riverrun.errors import Closed, Corrupt, Invalid, NewerFormat, NotFound, Unavailable
 from riverrun.failpoints import failpoint
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.consumer import Consumer
 from riverrun.log.coordination import Coordination
-from riverrun.log.durability import sync_file
 from riverrun.log.embedded import EmbeddedTopic
 from riverrun.log.groups import Groups
 from riverrun.log.spec import UNSET, TopicSpec
@@ -48,15 +48,12 @@ class River:
         self,
         path: str | os.PathLike[str] | None = None,
         *,
-        log: str | None = None,
         views: str | None = None,
         checkpoints: str | None = None,
         master: str | None = None,
         settings: Settings | None = None,
     ) -> None:
         where = places()
-        if log or where.get("log"):
-            raise Unavailable(f"the log {log or where['log']!r} cannot be used yet", hint="Give a directory")
         self.settings = settings or Settings.load()
         self.path = os.path.abspath(path or where.get("river", DEFAULT))
         self.views_address = views or where.get("views") or f"{self.path}/views.db"
@@ -76,7 +73,7 @@ class River:
     def from_config(cls, file: str | os.PathLike[str] = "riverrun.toml") -> Self:
         """A river as a settings file says; RIVERRUN_* of the environment wins."""
         where = places(file)
-        parts = {name: where.get(name) for name in ("log", "views", "checkpoints", "master")}
+        parts = {name: where.get(name) for name in ("views", "checkpoints", "master")}
         return cls(where.get("river"), **parts, settings=Settings.load(file))
 
     def __repr__(self) -> str:
@@ -248,16 +245,14 @@ def _open_directory(path: str) -> Coordination:
     try:
         if _is_new(path, marker):
             # Others may be making it at the same time, or were killed while they did: every step may be done twice.
-            os.makedirs(path, exist_ok=True)
+            durable.make_directory(path)
             coordination = Coordination(database, create=True)
             failpoint("river.prepared")
             fresh = f"{marker}.{uuid.uuid4().hex[:8]}"
-            with open(fresh, "w", encoding="utf-8") as file:
-                json.dump({"format": _FORMAT}, file)
-            sync_file(fresh, os.fsync)
+            with durable.new_file(fresh) as file:
+                file.write(json.dumps({"format": _FORMAT}).encode())
             failpoint("river.written")
-            os.rename(fresh, marker)
-            sync_file(path, os.fsync)
+            durable.rename(fresh, marker)
             return coordination
         _check_format(marker)
         return Coordination(database)

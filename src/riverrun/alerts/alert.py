@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from typing import Any
 
+from riverrun import durable
 from riverrun.alerts import notes
 from riverrun.alerts.address import Address, redacted
 from riverrun.alerts.dead import bury
@@ -46,7 +46,7 @@ class Alert:
         """Go on where every address was. May be called again; what was counted stays."""
         self.topic = topic
         self._path = f"{directory}/{topic.name}.json"
-        os.makedirs(directory, exist_ok=True)
+        durable.make_directory(directory)
         self.committed, self.reached = dict(committed), dict(committed)
         before = self._lines
         known = notes.recall(self._path, _named(self.to), committed)

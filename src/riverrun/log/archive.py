@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 
+from riverrun import durable
 from riverrun.errors import Conflict
-from riverrun.log.durability import sync_file
 from riverrun.log.segment import index_path, list_segments
 from riverrun.log.segments import Entry
 from riverrun.log.spec import TopicSpec
@@ -25,7 +25,7 @@ def claim(archive: str, directory: str) -> None:
     Segments have the same names in every topic, so two of them in one archive would be taken for one another.
     """
     owner = os.path.realpath(directory)
-    os.makedirs(archive, exist_ok=True)
+    durable.make_directory(archive)
     path = f"{archive}/{_OWNER}"
     try:
         with open(path, encoding="utf-8") as file:
@@ -37,20 +37,15 @@ def claim(archive: str, directory: str) -> None:
             f"the archive {archive} belongs to {found or 'another topic'}",
             hint="Give another archive, or move that directory away",
         )
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(owner)
+    durable.write_file(path, owner)
 
 
 def store(entry: Entry, archive: str) -> None:
     """Copy a segment and its index; each is complete under its name, or not there."""
-    os.makedirs(archive, exist_ok=True)
+    durable.make_directory(archive)
     for path in (index_path(entry.path), entry.path):
         if os.path.exists(path):
-            target = f"{archive}/{os.path.basename(path)}"
-            shutil.copyfile(path, target + ".tmp")
-            sync_file(target + ".tmp", os.fsync)
-            os.rename(target + ".tmp", target)
-    sync_file(archive, os.fsync)
+            durable.copy_file(path, f"{archive}/{os.path.basename(path)}")
 
 
 def discard(archive: str) -> None:

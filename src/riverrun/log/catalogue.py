@@ -10,6 +10,7 @@ import os
 import shutil
 from contextlib import suppress
 
+from riverrun import durable
 from riverrun.columns import check_name
 from riverrun.errors import Corrupt, NotFound, Unavailable, did_you_mean
 from riverrun.failpoints import failpoint
@@ -17,7 +18,6 @@ from riverrun.log import embedded
 from riverrun.log.archive import archive_of, discard
 from riverrun.log.board import mark_dropped
 from riverrun.log.coordination import Coordination
-from riverrun.log.durability import sync_file
 from riverrun.log.embedded import EmbeddedTopic, load_spec
 from riverrun.log.spec import TopicSpec
 from riverrun.settings import Settings
@@ -111,8 +111,8 @@ class Catalogue:
     def _make(self, path: str, spec: TopicSpec) -> None:
         try:
             if not os.path.exists(self._directory):
-                os.makedirs(self._directory, exist_ok=True)
-                sync_file(os.path.dirname(self._directory), os.fsync)
+                durable.make_directory(self._directory)
+                durable.sync_directory(os.path.dirname(self._directory))
             embedded.create(path, spec)
         except OSError as error:
             raise Unavailable(f"topic {spec.name} cannot be made in {path} ({error.strerror})") from error

@@ -11,10 +11,10 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from riverrun import durable
 from riverrun.durations import wall_clock
 from riverrun.errors import Invalid
 from riverrun.failpoints import failpoint
-from riverrun.log.durability import sync_file
 from riverrun.log.replacement import replace
 from riverrun.log.rewrite import Pace, Rewritten, at_full_speed, rewrite_segments
 from riverrun.log.sealing import seal
@@ -114,9 +114,5 @@ def _read_mark(topic: EmbeddedTopic) -> int:
 
 
 def _write_mark(topic: EmbeddedTopic, commit: int) -> None:
-    path = f"{topic.directory}/{_MARK}"
-    with open(path + ".tmp", "w", encoding="ascii") as file:
-        file.write(str(commit))
-    sync_file(path + ".tmp", os.fsync)
-    os.rename(path + ".tmp", path)
+    durable.write_file(f"{topic.directory}/{_MARK}", str(commit))
     failpoint("compact.marked")

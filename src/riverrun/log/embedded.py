@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun import ddl
+from riverrun import ddl, durable
 from riverrun.durations import Duration, from_micros, micros, seconds, to_micros
 from riverrun.errors import Corrupt, Invalid, NewerFormat
 from riverrun.log import frame as frames
@@ -48,15 +48,14 @@ def create(directory: str, spec: TopicSpec) -> None:
     archive = archive_of(spec)
     if archive:
         claim(archive, directory)
-    os.makedirs(f"{fresh}/schema")
+    durable.make_directory(f"{fresh}/schema")
     try:
         assert isinstance(spec.schema, str)
         assert isinstance(spec.partitions, int)
         Journal.create(fresh, spec.partitions)
-        _write_durably(f"{fresh}/schema/1", spec.schema)
-        _write_durably(f"{fresh}/topic.json", json.dumps({"format": _FORMAT, **spec.options()}, indent=1))
-        os.rename(fresh, directory)
-        _sync_directory(parent)
+        durable.write_file(f"{fresh}/schema/1", spec.schema)
+        durable.write_file(f"{fresh}/topic.json", json.dumps({"format": _FORMAT, **spec.options()}, indent=1))
+        durable.rename(fresh, directory)
     except OSError:
         shutil.rmtree(fresh, ignore_errors=True)
         if not os.path.exists(f"{directory}/topic.json"):
@@ -106,9 +105,7 @@ class EmbeddedTopic(Topic):
             if not added_columns(self.name, spec.schema, declared):
                 return False
             version = max(versions) + 1
-            _write_durably(f"{self.directory}/schema/{version}.tmp", ddl.render(ddl.parse(declared)))
-            os.rename(f"{self.directory}/schema/{version}.tmp", f"{self.directory}/schema/{version}")
-            _sync_directory(f"{self.directory}/schema")
+            durable.write_file(f"{self.directory}/schema/{version}", ddl.render(ddl.parse(declared)))
         return True
 
     def newest_schema(self) -> str:
@@ -371,21 +368,6 @@ def _first_frame(index: np.ndarray, low: np.ndarray, high: np.ndarray) -> int:
     return at
 
 
-def _write_durably(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _read_text(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         return file.read()
-
-
-def _sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -14,13 +14,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from riverrun import durable
 from riverrun.durations import wall_clock
 from riverrun.errors import Closed, Corrupt, DiskFull, RiverrunError, Unavailable
 from riverrun.failpoints import failpoint
 from riverrun.log import frame as frames
 from riverrun.log.board import Board, Ends
-from riverrun.log.durability import GroupCommit, IntervalSync, refuse_dropped, refuse_failed, write_all
 from riverrun.log.frame import FENCE, NO_PRODUCER, NO_SEQUENCE, Frame, Header, Stamp
+from riverrun.log.group_commit import GroupCommit, IntervalSync
 from riverrun.log.lock import Locked
 from riverrun.log.producers import Claim, Producers
 from riverrun.log.recovery import recover, tail_is_good
@@ -57,12 +58,8 @@ class Journal:
     def create(cls, directory: str, partitions: int) -> None:
         """Write the first segment of a new topic into its directory."""
         snapshot = SegmentSnapshot(offsets=(0,) * partitions, producers={}, appends=0, received=0)
-        fd = os.open(segment_path(directory, 1), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
-        try:
-            write_all(fd, frames.encode(snapshot_frame(snapshot), Stamp(0, 1), 0, 0, 0, 0), 0)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        with durable.new_file(segment_path(directory, 1)) as file:
+            file.writelines(frames.encode(snapshot_frame(snapshot), Stamp(0, 1), 0, 0, 0, 0))
 
     def append(self, batch: Sequence[Frame], claim: Claim | None = None) -> tuple[tuple[int, ...], int]:
         """Append the frames as one commit. Gives the ends of all partitions behind it, and its number.
@@ -181,9 +178,8 @@ class Journal:
         self._fd_segment = 0
         self._tracked: Producers | None = None
         self._tracked_at = (0, 0)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._lock_fd = os.open(f"{self.directory}/lock", flags, 0o644)
-        self._wake_fd = os.open(f"{self.directory}/wake", flags, 0o644)
+        self._lock_fd = durable.open_file(f"{self.directory}/lock", os.O_RDWR | os.O_CREAT)
+        self._wake_fd = durable.open_file(f"{self.directory}/wake", os.O_RDWR | os.O_CREAT)
         self._syncer = IntervalSync(self.sync, self.fsync) if isinstance(self.fsync, int) else None
         self.board = Board(f"{self.directory}/state", self._partitions)
         self._group = GroupCommit(self.directory, self.board, self._publish_durable)
@@ -235,7 +231,7 @@ class Journal:
             board.holder = os.getpid()
             failpoint("append.locked")
             try:
-                refuse_failed(self.board, self.topic)
+                self.board.refuse_failed(self.topic)
                 yield board.written()
             except BaseException as error:
                 self._cut_back()  # if this fails too, the holder stays marked and the next one cuts
@@ -248,7 +244,7 @@ class Journal:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed(f"topic {self.topic} is closed")
-        refuse_dropped(self.board, self.topic)
+        self.board.refuse_dropped(self.topic)
 
     def _cut_back(self) -> None:
         """Remove whatever lies beyond the published end."""
@@ -300,7 +296,7 @@ class Journal:
             offsets[frame.partition] += frame.span
         fd = self._writer(segment, create=roll)
         failpoint("append.begin")
-        write_all(fd, buffers, 0 if roll else ends.end)
+        durable.write_all(fd, buffers, 0 if roll else ends.end)
         failpoint("append.written")
         after = Ends(
             commit=stamp.commit,
@@ -340,8 +336,8 @@ class Journal:
             if self._fd >= 0:
                 os.close(self._fd)
             self._fd, self._fd_segment = -1, 0
-            flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0)
-            self._fd = os.open(segment_path(self.directory, segment), flags, 0o644)
+            flags = os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0)
+            self._fd = durable.open_file(segment_path(self.directory, segment), flags)
             self._fd_segment = segment
             if create:
                 failpoint("roll.created")

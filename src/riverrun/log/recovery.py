@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from riverrun import durable
 from riverrun.errors import Corrupt
 from riverrun.log import frame as frames
 from riverrun.log.board import Ends
-from riverrun.log.durability import sync_file
 from riverrun.log.frame import MAGIC, NO_PRODUCER, SNAPSHOT, Header
 from riverrun.log.segment import Segment, SegmentSnapshot, list_segments, read_index, segment_path
 
@@ -48,8 +48,8 @@ def recover(directory: str, partitions: int) -> Ends:
         log.warning("%s: cut %d bytes of an unfinished append", path, scan.size - scan.ends.end)
         os.truncate(path, scan.ends.end)
     # All of it will be called durable, and what was checked here may never have been synced.
-    sync_file(path, os.fdatasync)
-    sync_file(directory, os.fsync)
+    durable.sync_data(path)
+    durable.sync_directory(directory)
     return scan.ends
 
 
@@ -81,7 +81,7 @@ def _check_older(path: str, partitions: int) -> None:
     scan = _scan(path, int(os.path.basename(path).partition(".")[0]), partitions)
     if scan.size > scan.ends.end:
         raise _damaged(path, scan.ends.end)
-    sync_file(path, os.fdatasync)
+    durable.sync_data(path)
 
 
 def _is_unborn(path: str) -> bool:

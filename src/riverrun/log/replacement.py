@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from riverrun import durable
 from riverrun.failpoints import failpoint
 from riverrun.log import frame as frames
-from riverrun.log.durability import sync_file, write_all
 from riverrun.log.frame import Stamp
 from riverrun.log.journal import Journal
 from riverrun.log.rewrite import Pace, Piece, at_full_speed
@@ -39,12 +39,11 @@ def replace(journal: Journal, replaced: Sequence[Entry], following: Entry, piece
         failpoint(f"{step}.begin")
         _write(fresh, Segment(first.directory, first.first_commit), snapshot_frame(snapshot), pieces)
         failpoint(f"{step}.written")
-        os.rename(fresh, first.path)
+        durable.rename(fresh, first.path)
     except BaseException:
         if os.path.exists(fresh):
             os.unlink(fresh)
         raise
-    sync_file(first.directory, os.fsync)
     failpoint(f"{step}.renamed")
     size = index_segment(first)
     failpoint(f"{step}.indexed")
@@ -85,7 +84,7 @@ def clear_leftovers(directory: str, entries: Sequence[Entry], active: int) -> No
 
 
 def _write(path: str, old: Segment, head: frames.Frame, pieces: Iterable[Piece]) -> None:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = durable.open_file(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         stamp, received = Stamp(old.head.commit, 1), old.head.received
         buffers: list[Any] = frames.encode(head, stamp, 0, 0, received, received)
@@ -94,9 +93,9 @@ def _write(path: str, old: Segment, head: frames.Frame, pieces: Iterable[Piece])
             buffers += frames.encode(frame, Stamp(commit, 1), 0, frame.offset, frame.first_received, frame.received)
             size += frame.frame_bytes
             if size - at > _WRITTEN:
-                write_all(fd, buffers, at)
+                durable.write_all(fd, buffers, at)
                 at, buffers = size, []
-        write_all(fd, buffers, at)
-        os.fsync(fd)
+        durable.write_all(fd, buffers, at)
+        durable.sync(fd)
     finally:
         os.close(fd)

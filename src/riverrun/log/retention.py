@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from riverrun import durable
 from riverrun.durations import micros, wall_clock
 from riverrun.failpoints import failpoint
 from riverrun.log.archive import store
-from riverrun.log.durability import sync_file
 from riverrun.log.replacement import remove
 from riverrun.log.rewrite import Pace, at_full_speed
 from riverrun.log.sealing import seal
@@ -50,7 +50,7 @@ def retain(topic: EmbeddedTopic, pace: Pace = at_full_speed) -> dict[str, int]:
             store(entry, topic.journal.segments.archive)
             failpoint("retention.copied")
         remove(entry.path)
-        sync_file(entry.directory, os.fsync)
+        durable.sync_directory(entry.directory)
         failpoint("retention.unlinked")
     first, last = mine[0].snapshot.offsets, mine[gone].snapshot.offsets
     return {"segments": gone, "bytes": removed, "offsets": sum(last) - sum(first)}

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from riverrun import durable
 from riverrun.errors import Corrupt, NewerFormat
 from riverrun.log import frame as frames
 from riverrun.log.frame import HEADER_BYTES, INDEX, NO_SEQUENCE, SNAPSHOT, Frame, Header
@@ -226,12 +227,8 @@ def index_path(path: str) -> str:
 def write_index(path: str, head: Header, size: int, index: np.ndarray) -> None:
     """Write the index beside a sealed segment; readers see the old one or the new one."""
     body = index.tobytes()
-    target = index_path(path)
-    with open(target + ".tmp", "wb") as file:
-        file.write(_INDEX_HEAD.pack(_INDEX_MAGIC, size, head.header_crc, frames.checksum(body)) + body)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(target + ".tmp", target)
+    described = _INDEX_HEAD.pack(_INDEX_MAGIC, size, head.header_crc, frames.checksum(body))
+    durable.write_file(index_path(path), described + body)
 
 
 def read_index(path: str, head: Header, size: int) -> np.ndarray | None:

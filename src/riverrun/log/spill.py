@@ -13,8 +13,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from riverrun import durable
 from riverrun.errors import Corrupt
-from riverrun.log.durability import write_all
 from riverrun.log.frame import checksum
 from riverrun.log.lock import try_lock
 
@@ -46,9 +46,9 @@ class Spill:
     @classmethod
     def create(cls, directory: str, name: str, limit: int) -> Spill:
         """A new file. It gets its name when it is locked, so that nobody takes it for a leftover."""
-        os.makedirs(directory, exist_ok=True)
+        durable.make_directory(directory)
         path = f"{directory}/{name}{SUFFIX}"
-        fd = os.open(f"{path}.new", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = durable.open_file(f"{path}.new", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         fcntl.flock(fd, fcntl.LOCK_EX)
         os.rename(f"{path}.new", path)
         return cls(path, fd, limit)
@@ -86,7 +86,7 @@ class Spill:
             return False
         head = _RECORD.pack(len(row), checksum(_NUMBER.pack(number) + row), number)
         try:
-            write_all(self._fd, [head, row], self._end)
+            durable.write_all(self._fd, [head, row], self._end)
         except OSError:
             os.ftruncate(self._fd, self._end)
             return False

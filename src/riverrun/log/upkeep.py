@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from riverrun import durable
 from riverrun.durations import show
 from riverrun.errors import Busy, Closed, DiskFull, NotFound, RiverrunError, Unavailable
 from riverrun.log.compaction import compact_if_dirty
@@ -169,7 +170,7 @@ class Upkeep:
 
 @contextmanager
 def _opened_lock(topic: EmbeddedTopic, name: str) -> Iterator[int]:
-    fd = os.open(f"{topic.directory}/{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = durable.open_file(f"{topic.directory}/{name}", os.O_RDWR | os.O_CREAT)
     try:
         yield fd
     finally:

@@ -19,6 +19,7 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
+from riverrun import durable
 from riverrun.columns import TIME
 from riverrun.durations import wall_clock
 from riverrun.failpoints import failpoint
@@ -346,17 +347,10 @@ class Planner:
 
     def _remember(self, epoch: int, known: dict[str, Watermarks]) -> str:
         """Written before the plan that names it is returned; never changed, so a repeated epoch finds the same."""
-        os.makedirs(self._memory, exist_ok=True)
+        durable.make_directory(self._memory)
         name = f"{epoch:012d}-{uuid.uuid4().hex[:8]}"
-        with open(f"{self._memory}/{name}", "wb") as file:
+        with durable.new_file(f"{self._memory}/{name}") as file:
             file.write(msgspec.msgpack.encode({source: value.to_bytes() for source, value in known.items()}))
-            file.flush()
-            os.fsync(file.fileno())
-        directory = os.open(self._memory, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
         self._remembered = (name, known)
         self._forget(epoch)
         return name

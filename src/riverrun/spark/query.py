@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 
+from riverrun import durable
 from riverrun.alerts.alerts import Alerts
 from riverrun.durations import Duration, seconds, wall_clock
 from riverrun.errors import Closed, Conflict, Fenced, RiverrunError, TimedOut, Transient, Unavailable
@@ -267,7 +268,7 @@ class Run:
 
     def _go_live(self, deployment: Deployment) -> None:
         """Take in what comes, from where the home store is."""
-        os.makedirs(deployment.state, exist_ok=True)
+        durable.make_directory(deployment.state)
         parts = (self.flow, self._job, self._store, self._topics, deployment.home, self._suffix, self._fence)
         self._use(deployment, self._patience.through(lambda: self._make_committer(*parts)))
         deployment.finish(self._finishing)

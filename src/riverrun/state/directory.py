@@ -38,10 +38,10 @@ _EPOCH = re.compile(r"(\d+)-")
 
 
 class StateDirectory:
-    """The state files of a flow, at a path or a URI of `pyarrow.fs`."""
+    """The state files of a flow."""
 
-    def __init__(self, location: str | Path, cache: str | Path | None = None, inline_bytes: int = INLINE_BYTES) -> None:
-        self.files = Files(location, cache)
+    def __init__(self, location: str | Path, inline_bytes: int = INLINE_BYTES) -> None:
+        self.files = Files(location)
         self.inline_bytes = inline_bytes
 
     def open(self, entry: Entry | None, specs: Mapping[str, TableSpec], node: str, shard: int) -> RunState:
