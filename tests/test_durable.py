@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,13 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["notes"]
 
 
-def test_what_a_killed_writer_left_is_in_nobodys_way(tmp_path: Path) -> None:
-    (tmp_path / "notes.tmp").write_text("half of it and more than the next one has")
-    durable.write_file(f"{tmp_path}/notes", "one")
-    assert (tmp_path / "notes").read_text() == "one"
+def test_several_may_write_the_same_file_at_the_same_time(tmp_path: Path) -> None:
+    contents = [str(n) * 10_000 for n in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(5):
+            list(threads.map(lambda content: durable.write_file(f"{tmp_path}/notes", content), contents))
+            assert (tmp_path / "notes").read_text() in contents
+    assert os.listdir(tmp_path) == ["notes"]
 
 
 def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,13 +262,11 @@ def check_river(path: str) -> Iterator[Check]:
 
 def check_topic(river: River, name: str) -> Check:
     """It opens (which checks its tail) and accepts writes."""
-    from riverrun.log.embedded import EmbeddedTopic
-
     title = f"topic {name}"
     try:
         topic = river.topic(name)
         described = topic.describe()
-        failed = isinstance(topic, EmbeddedTopic) and topic.journal.board.failed
+        failed = topic.backend.has_failed
     except RiverrunError as error:
         return Check(title, "failed", error.message, error.hint or f"Try: riverrun topic repair {name}")
     if failed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
@@ -91,7 +92,7 @@ def new_file(path: str) -> Iterator[BinaryIO]:
 
 
 def write_file(path: str, content: bytes | str) -> None:
-    """Make the file, or replace it, as one step; on the disk when this returns. For one writer at a time."""
+    """Make the file, or replace it, as one step; on the disk when this returns. A kill may leave a `.tmp` beside it."""
     with _replaced(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
@@ -110,9 +111,7 @@ def rename(old: str, new: str) -> None:
 
 @contextmanager
 def _replaced(path: str) -> Iterator[BinaryIO]:
-    fresh = f"{path}.tmp"
-    with suppress(FileNotFoundError):
-        os.unlink(fresh)  # of a writer that was killed
+    fresh = f"{path}.{uuid.uuid4().hex[:8]}.tmp"  # several may write the same file at the same time
     with _filled(fresh) as file:
         yield file
     rename(fresh, path)

@@ -55,14 +55,14 @@ def test_rows_of_any_range_are_those_of_the_single_frames(steps, compression, co
                     topic.close()
                     topic = catalogue.open(_spec(compression, ", later string"))
                 else:
-                    topic.journal.roll()
-                    with topic.upkeep.alone():
-                        seal(topic)
+                    topic.backend.journal.roll()
+                    with topic.backend.upkeep.alone():
+                        seal(topic.backend)
                 single += topic.read(before, topic.latest).to_pylist()
             topic.close()
 
             with catalogue.open(_spec(compression, ", later string")) as topic:
-                ends = topic.latest["t"]
+                ends = topic.ends()
                 start = {p: data.draw(st.integers(0, ends[p])) for p in ends}
                 end = {p: data.draw(st.integers(start[p], ends[p])) for p in ends}
                 shown = [*topic.schema.names, *HIDDEN] if columns is None else columns

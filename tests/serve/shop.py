@@ -132,7 +132,7 @@ class ShopRun(LocalRun):
         return list(self._epochs)
 
     def status(self) -> dict[str, Any]:
-        ends = {name: topic.latest[name] for name, topic in self._inputs.items()}
+        ends = {name: topic.ends() for name, topic in self._inputs.items()}
         recent = self._epochs[-20:]
         span = self._every * max(len(recent), 1)
         last = self._epochs[-1] if self._epochs else {}
@@ -152,7 +152,7 @@ class ShopRun(LocalRun):
     def _told(self, alert: str) -> dict[str, Any]:
         """As a run says of its alerts; nothing is sent from here."""
         topic = self._outputs[f"{self.name}.alerts.{alert}"]
-        fired = sum(topic.latest[topic.name].values())
+        fired = sum(topic.ends().values())
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z") if fired else None
         said = {"alert": alert, "sent": fired // 2, "rows": fired, "waiting": 0, "failed": 0, "dead": 0}
         return {**said, "last_error": None, "last_sent": now}

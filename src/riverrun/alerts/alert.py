@@ -16,7 +16,7 @@ from riverrun.alerts.message import AlertMessage, compose
 from riverrun.alerts.stretch import Offsets, between, look
 from riverrun.durations import from_micros
 from riverrun.failpoints import failpoint
-from riverrun.log.topic import Topic
+from riverrun.river import River
 
 log = logging.getLogger("riverrun.alerts")
 
@@ -42,11 +42,12 @@ class Alert:
         self._last_error: str | None = None
         self._last_sent: int | None = None
 
-    def open(self, topic: Topic, committed: Offsets, directory: str) -> None:
+    def open(self, river: River, topic: str, committed: Offsets) -> None:
         """Go on where every address was. May be called again; what was counted stays."""
-        self.topic = topic
-        self._path = f"{directory}/{topic.name}.json"
-        durable.make_directory(directory)
+        self._river = river
+        self.topic = river.topic(topic)
+        self._path = f"{river.path}/alerts/{topic}.json"
+        durable.make_directory(f"{river.path}/alerts")
         self.committed, self.reached = dict(committed), dict(committed)
         before = self._lines
         known = notes.recall(self._path, _named(self.to), committed)
@@ -128,7 +129,9 @@ class Alert:
                     self._failed(name, error.message, "trying again later")
                     return
                 self._failed(name, error.message, f"its rows ({found.count}) go to {self.topic.name}.dead")
-                line.dead += bury(self.topic, stretch, name, redacted(error.message, self.to), line.attempts)
+                line.dead += bury(
+                    self._river, self.topic, stretch, name, redacted(error.message, self.to), line.attempts
+                )
                 failpoint("alerts.dead")
             else:
                 failpoint("alerts.sent")

@@ -41,7 +41,7 @@ def read(
         wanted = [part.strip() for part in columns.split(",")] if columns else None
         if bare and wanted is None:
             wanted = topic.schema.names
-        low, high = topic.offsets(place(start), topic.earliest), topic.offsets(place(end), topic.latest)
+        low, high = topic.offsets(place(start)), topic.offsets(place(end), "latest")
         shown = wanted if json or wanted is None else [*wanted, *(c for c in _MARGIN if c not in wanted)]
         batches = _first(topic.batches(low, high, shown), limit)
         printed = sum(_print_json(batch) if json else _print_lines(batch, topic, wanted) for batch in batches)
@@ -71,7 +71,7 @@ def tail(
 
 def _last(topic: Topic, end: Mapping[int, int], number: int) -> pa.Table:
     """The last rows by arrival. Offsets may have gaps (promises, compaction), so look back until it is enough."""
-    first, reach = topic.earliest[topic.name], number
+    first, reach = topic.begins(), number
     while True:
         start = {p: max(first[p], end[p] - reach) for p in end}
         rows = topic.read({topic.name: start}, {topic.name: end})

@@ -83,10 +83,6 @@ class Board:
     def durable(self) -> Ends:
         return self._read(self._durable)
 
-    def version(self, durable: bool) -> int:
-        """A number that changes with every notice; cheap enough to poll."""
-        return self._words[self._durable if durable else self._written]
-
     def publish_written(self, ends: Ends) -> None:
         self._publish(self._written, ends)
 

@@ -34,6 +34,7 @@ from riverrun.log.assignment import Slot
 from riverrun.log.coordination import Coordination
 from riverrun.log.feed import Feed, warm_up
 from riverrun.log.membership import Membership
+from riverrun.log.read_range import check_range
 from riverrun.log.topic import Start, Topic
 from riverrun.log.wake import Bell
 from riverrun.position import Position
@@ -231,7 +232,7 @@ class Consumer:
             if slot in known:
                 held[slot], offsets[slot] = self._held[slot], reached[slot]
             elif slot[0] in self._topics:
-                begin = self._topics[slot[0]].earliest[slot[0]][slot[1]] if grant.offset is None else grant.offset
+                begin = self._topics[slot[0]].begins()[slot[1]] if grant.offset is None else grant.offset
                 held[slot], offsets[slot] = Held(grant.epoch, begin, grant.committed, None), begin
             if slot in held and grant.leaving != (held[slot].deadline is not None):
                 held[slot].deadline = now + self._settings.member_lease if grant.leaving else None
@@ -272,8 +273,8 @@ class Consumer:
         for (name, partition), offset in offsets.items():
             if name not in self._topics:
                 raise Invalid(f"this consumer of group {self.group} does not read topic {name}")
-            topic = self._topics[name]
-            topic.check_range({partition: offset}, dict.fromkeys(range(topic.partitions), 0), topic.latest[name])
+            ends = self._topics[name].ends()
+            check_range(name, {partition: offset}, dict.fromkeys(ends, 0), ends)
 
     def _check_usable(self) -> None:
         if self._pid != os.getpid():
@@ -298,7 +299,7 @@ def _first_offsets(start: Start, topics: Mapping[str, Topic]) -> dict[Slot, int]
         topics = named
     offsets = {}
     for name, topic in topics.items():
-        found = topic.offsets(start, topic.earliest)
-        topic.check_range(found, topic.earliest[name], topic.latest[name])
-        offsets.update({(name, partition): offset for partition, offset in found.items()})
+        begin = topic.offsets(start)
+        topic.check_range(begin)
+        offsets.update({(name, partition): offset for partition, offset in begin.items()})
     return offsets

@@ -76,7 +76,7 @@ class Deliveries:
     def open(self) -> None:
         """Let a new group begin at the earliest message."""
         group, topic = self._place
-        earliest = self._topic.earliest[topic]
+        begins = self._topic.begins()
         with self._coordination.transaction() as db:
             if db.execute("select 1 from cursors where grp = ? and topic = ?", self._place).fetchone():
                 return
@@ -87,19 +87,19 @@ class Deliveries:
                         hint="Use another group name for the queue",
                     )
             db.execute("insert or ignore into groups values (?, 0)", (group,))
-            rows = [(group, topic, partition, offset) for partition, offset in earliest.items()]
+            rows = [(group, topic, partition, offset) for partition, offset in begins.items()]
             db.executemany("insert into cursors values (?, ?, ?, ?)", rows)
 
     def claim(self, worker: str, ahead: Lookahead) -> Delivery | Unread | Dying | None:
         """Lease the next message: one that came back, or else a fresh one. Dying: that one has to be buried first."""
-        latest = self._topic.latest[self._topic.name]
+        ends = self._topic.ends()
         now = self._coordination.now()
         with self._coordination.transaction() as db:
             due = db.execute(_DUE, (*self._place, now)).fetchone()
             if due is not None:
                 return self._claim_again(db, now, worker, *due)
             found = db.execute("select partition, next from cursors where grp = ? and topic = ?", self._place)
-            cursors = [(p, offset) for p, offset in found if offset != latest[p]]
+            cursors = [(p, offset) for p, offset in found if offset != ends[p]]
             self._turn += 1
             for i in range(len(cursors)):
                 partition, offset = cursors[(self._turn + i) % len(cursors)]
@@ -206,10 +206,10 @@ class Deliveries:
 
     def outlook(self) -> Outlook:
         """Whether there is something to hand out, and else when there will be."""
-        latest = self._topic.latest[self._topic.name]
+        ends = self._topic.ends()
         with self._coordination.reading() as db:
             found = db.execute("select partition, next from cursors where grp = ? and topic = ?", self._place)
-            fresh = any(offset != latest[p] for p, offset in found)
+            fresh = any(offset != ends[p] for p, offset in found)
             count, due = db.execute(
                 "select count(*), min(case when dead is null then expires end) from messages"
                 " where grp = ? and topic = ?",

@@ -73,12 +73,10 @@ class Feed:
         return whole
 
     def _begin(self) -> bool:
-        latest, start = self.topic.latest[self.topic.name], {p: self.next[p] for p in self._active}
-        if all(latest[p] == offset for p, offset in start.items()):
+        ends, start = self.topic.ends(), {p: self.next[p] for p in self._active}
+        if all(ends[p] == offset for p, offset in start.items()):
             return False
-        if any(latest[p] < offset for p, offset in start.items()):
-            self.topic.check_range(start, self.topic.earliest[self.topic.name], latest)
-        self._end = {p: min(latest[p], offset + _STRETCH) for p, offset in start.items()}
+        self._end = {p: min(ends[p], offset + _STRETCH) for p, offset in start.items()}
         self._stretch = self.topic.batches(start, self._end)
         return True
 

@@ -26,7 +26,7 @@ from riverrun.log.lock import Locked
 from riverrun.log.producers import Claim, Producers
 from riverrun.log.recovery import recover, tail_is_good
 from riverrun.log.segment import Segment, SegmentSnapshot, list_segments, segment_path, snapshot_frame
-from riverrun.log.segments import Segments
+from riverrun.log.segments import Entry, Segments
 from riverrun.settings import Settings
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -120,9 +120,19 @@ class Journal:
         self._check_open()
         return self.board.durable() if self.fsync == "batch" else self.board.written()
 
-    def version(self) -> int:
-        """Changes whenever `ends` does; costs one load."""
-        return self.board.version(self.fsync == "batch")
+    def extent(self) -> tuple[Ends, list[Entry]]:
+        """How far readers may look, and the segments up to there; at least one."""
+        while True:
+            ends = self.ends()
+            try:
+                entries = self.segments.entries(ends.segment)
+            except Corrupt:
+                if self.ends().segment == ends.segment:
+                    raise
+                continue  # rolled meanwhile, and already removed by retention
+            entries = [entry for entry in entries if entry.first_commit <= ends.segment]
+            if entries:
+                return ends, entries
 
     def sync(self, commit: int | None = None) -> None:
         """Return when everything up to `commit` is on disk. One process syncs for all that wait."""

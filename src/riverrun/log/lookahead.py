@@ -52,7 +52,7 @@ class Lookahead:
 
     def read(self, partition: int, offset: int) -> None:
         """Read a stretch. Raises OutOfRange when it is no longer there."""
-        high = min(offset + _STRETCH, self._topic.latest[self._topic.name][partition])
+        high = min(offset + _STRETCH, self._topic.ends()[partition])
         self._stretches[partition] = self._stretch(partition, offset, high)
 
     def record(self, partition: int, offset: int) -> Record | None:

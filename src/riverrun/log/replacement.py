@@ -20,7 +20,9 @@ from riverrun.log.segments import Entry
 _WRITTEN = 4 << 20  # bytes collected for one write
 
 
-def replace(journal: Journal, replaced: Sequence[Entry], following: Entry, pieces: Iterable[Piece], step: str) -> int:
+def replace_segments(
+    journal: Journal, replaced: Sequence[Entry], following: Entry, pieces: Iterable[Piece], step: str
+) -> int:
     """Write the pieces as one segment in the place of those replaced, which are neighbours. Gives its size.
 
     It takes the name of the first. From the moment of the rename on the others are ignored, because its snapshot says
@@ -48,7 +50,7 @@ def replace(journal: Journal, replaced: Sequence[Entry], following: Entry, piece
     size = index_segment(first)
     failpoint(f"{step}.indexed")
     for entry in replaced[1:]:
-        remove(entry.path)
+        remove_segment(entry.path)
         failpoint(f"{step}.unlinked")
     return size
 
@@ -61,7 +63,7 @@ def index_segment(entry: Entry, pace: Pace = at_full_speed) -> int:
     return size
 
 
-def remove(path: str) -> None:
+def remove_segment(path: str) -> None:
     """Remove a segment, then its index: without the segment, the index means nothing."""
     for name in (path, index_path(path)):
         try:
@@ -75,11 +77,11 @@ def clear_leftovers(directory: str, entries: Sequence[Entry], active: int) -> No
     named = {entry.first_commit for entry in entries if entry.directory == directory}
     for first_commit in list_segments(directory):
         if first_commit < active and first_commit not in named:
-            remove(f"{directory}/{first_commit:020d}.journal")
+            remove_segment(f"{directory}/{first_commit:020d}.journal")
     for name in os.listdir(directory):
         stem, _, kind = name.partition(".")
         orphan = kind == "index" and not os.path.exists(f"{directory}/{stem}.journal")
-        if orphan or kind in ("journal.tmp", "index.tmp"):
+        if orphan or name.endswith(".tmp"):
             os.unlink(f"{directory}/{name}")
 
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from riverrun import ddl
 from riverrun.durations import wall_clock
 from riverrun.errors import Invalid, RecordTooLarge, did_you_mean
-from riverrun.log.spec import TopicSpec
+from riverrun.log.stored_spec import StoredSpec
 
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _WHOLE = {"float": 24, "double": 53}  # bits of the largest whole number up to which every one has its own value
@@ -42,8 +42,7 @@ TEMPORAL = (dt.datetime, dt.date, decimal.Decimal, bytes)
 class RowSchema:
     """The schema of one version of a topic, and the way into it."""
 
-    def __init__(self, spec: TopicSpec, max_record_bytes: int) -> None:
-        assert isinstance(spec.schema, str)
+    def __init__(self, spec: StoredSpec, max_record_bytes: int) -> None:
         self.columns = ddl.parse(spec.schema)
         self.arrow: pa.Schema = ddl.arrow_schema(self.columns)
         self.names = [column.name for column in self.columns]
@@ -54,10 +53,10 @@ class RowSchema:
         self._fields = {field.name: field for field in self._given}
         self._struct = pa.struct(list(self.arrow))
         self._key = tuple(spec.key)
-        times = [spec.time] if isinstance(spec.time, str) else []
+        times = [] if spec.time is None else [spec.time]
         not_null = [column.name for column in self.columns if not column.nullable]
         # Of a key of several columns some may be null, as in an outer join's; NOT NULL forbids it.
-        alone = spec.key if len(spec.key) == 1 and spec.null_keys is not True else ()
+        alone = spec.key if len(spec.key) == 1 and not spec.null_keys else ()
         self.required = list(dict.fromkeys([*alone, *times, *not_null]))
         self.limit = max_record_bytes
         self._floats = [field.name for field in self.arrow if pa.types.is_float32(field.type)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 _POLL = 0.005
@@ -54,17 +54,15 @@ class Watcher:
 
 
 class Bell:
-    """Rings when one of the files is written to. A context manager, so that watches do not pile up."""
+    """Rings when one of the files it watches is written to. A context manager, so that watches do not pile up."""
 
-    def __init__(self, paths: Iterable[str] = ()) -> None:
+    def __init__(self) -> None:
         self._event = threading.Event()
         self._watcher = _watcher()
         self._watches: list[int] = []
-        for path in paths:
-            self.watch(path)
 
     def watch(self, path: str) -> None:
-        """Ring for this file too."""
+        """Ring for this file."""
         if self._watcher:
             self._watches.append(self._watcher.add(path, self._event))
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import msgspec
 import polars as pl
-import pyarrow as pa
 
 from riverrun import durable
 from riverrun.columns import TIME
@@ -27,7 +26,8 @@ from riverrun.kernels.clock import corrected
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
 from riverrun.kernels.watermark import HEARD, Watermarks, ahead
 from riverrun.log.frame import NO_TIME
-from riverrun.log.topic import Summary, Topic
+from riverrun.log.topic import Topic
+from riverrun.log.topic_backend import Summary
 from riverrun.position import Position
 from riverrun.runtime.job import Job, Reading
 
@@ -105,9 +105,7 @@ class Planner:
 
     def first(self, start: Mapping[str, Mapping[int, int]] | None = None) -> Plan:
         """Before the first epoch: nothing is read. Without `start`, topics are read from their beginning."""
-        positions = {
-            name: dict((start or {}).get(name) or topic.earliest[name]) for name, topic in self._topics.items()
-        }
+        positions = {name: dict((start or {}).get(name) or topic.begins()) for name, topic in self._topics.items()}
         return Plan(0, 0, positions, dict.fromkeys(self._sources(), (MIN_TIME, MIN_TIME)), None)
 
     def next(
@@ -130,12 +128,12 @@ class Planner:
     def _following(self, plan: Plan, finish: bool, until: Positions | None, together: Positions | None) -> Plan | None:
         # Taken before the ends are read, so that nothing received up to it can be missed later.
         now = self._clock()
-        log_ends = {name: topic.latest[name] for name, topic in self._topics.items()}
+        log_ends = {name: topic.ends() for name, topic in self._topics.items()}
         at_once = together is not None and not Position(together) <= plan.positions
         ends = _bounded(plan, log_ends, until if not at_once else together)
         if not Position(plan.positions) <= log_ends:
             for name, topic in self._topics.items():
-                topic.check_range(plan.positions[name], topic.earliest[name], log_ends[name])
+                topic.check_range(plan.positions[name])
         behind = not Position(ends) <= plan.positions
         known = self._recall(plan)
         if not behind and until is not None:
@@ -305,7 +303,7 @@ class Planner:
         named = [reading.producers] if reading.producers else []
         wanted = list(dict.fromkeys([*columns, *named, "_received", "_deleted"]))
         topic = self._topics[reading.topic]
-        found = pa.Table.from_batches(topic.batches({p: low}, {p: high}, wanted), schema=topic.decoder(wanted).schema)
+        found = topic.read_offsets({p: low}, {p: high}, wanted)
         frame = pl.from_arrow(found)
         assert isinstance(frame, pl.DataFrame)
         producer = pl.col(reading.producers).cast(pl.String).fill_null("") if reading.producers else pl.lit(str(p))

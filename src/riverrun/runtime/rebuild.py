@@ -57,7 +57,7 @@ class Successor:
     def goal(self) -> Position:
         """Where the running flow is. Topics that only the new flow reads are read to their end."""
         live = self._store.last(self.name)
-        return Position({n: live.positions.get(n) or topic.latest[n] for n, topic in self._inputs.items()})
+        return Position({n: live.positions.get(n) or topic.ends() for n, topic in self._inputs.items()})
 
     def stop_at(self, goal: Position) -> None:
         """Let the planner read up to there."""

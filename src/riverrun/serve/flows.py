@@ -79,7 +79,7 @@ class Flows:
         ends = {}
         for topic in last.positions:
             try:
-                ends[topic] = self.backend.topic(topic).latest[topic]
+                ends[topic] = self.backend.topic(topic).ends()
             except NotFound:
                 continue  # dropped since
         return {

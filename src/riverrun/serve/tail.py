@@ -70,5 +70,5 @@ class Tail:
             self._bell.close()
 
     def _latest(self) -> Offsets:
-        latest = self._topic.latest[self._topic.name]
+        latest = self._topic.ends()
         return tuple(latest[p] for p in range(self._topic.partitions))

@@ -114,7 +114,7 @@ class Run:
 
     def process(self, timeout: Duration | None = None) -> None:
         """Wait until everything appended before this call has taken effect."""
-        wanted = Position({name: topic.latest[name] for name, topic in self._inputs.items()})
+        wanted = Position({name: topic.ends() for name, topic in self._inputs.items()})
 
         def done() -> bool:
             if not self._live.is_set():
@@ -175,7 +175,7 @@ class Run:
         second, the last epoch's times in seconds, what the state takes. Answers after the end, too."""
         self._ask_spark()
         rebuild = self._rebuilds.current
-        ends = {name: topic.latest[name] for name, topic in self._inputs.items()}
+        ends = {name: topic.ends() for name, topic in self._inputs.items()}
         return {
             **flow_status(self.name, self._committer.last, ends, self._home),
             "state": self._state(),

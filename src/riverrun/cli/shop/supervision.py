@@ -108,7 +108,7 @@ class Processing:
         from riverrun.runtime.status import flow_status
 
         last = self._river.store.last(self.name)
-        ends = {name: self._river.topic(name).latest[name] for name in self.flow.topics()}
+        ends = {name: self._river.topic(name).ends() for name in self.flow.topics()}
         said = (self._said().get("status") or {}) if self.process is not None and self.steps else {}
         own = {
             name: said.get(name)

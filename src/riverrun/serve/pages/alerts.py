@@ -48,7 +48,7 @@ def _told(history: History, flow: str, names: list[str], status: dict[str, dict[
     for topic in names:
         title = _title(topic, flow)
         said = status.get(title) or status.get(topic) or {}
-        fired = sum(history.backend.topic(topic).latest[topic].values())
+        fired = sum(history.backend.topic(topic).ends().values())
         rows.append(
             tag(
                 "tr",
@@ -110,7 +110,7 @@ def _fired(history: History, flow: str, names: list[str]) -> Html:
 
 
 def _newest(topic: Topic) -> list[dict[str, Any]]:
-    end, first = topic.latest[topic.name], topic.earliest[topic.name]
+    end, first = topic.ends(), topic.begins()
     start = {p: max(first[p], offset - _EACH) for p, offset in end.items()}
     try:
         found = topic.read({topic.name: start}, {topic.name: dict(end)})

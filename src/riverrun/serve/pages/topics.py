@@ -66,7 +66,7 @@ def described(history: History, name: str) -> dict[str, Any]:
 
 
 def _describe(topic: Topic) -> dict[str, Any]:
-    first, last = topic.earliest[topic.name], topic.latest[topic.name]
+    first, last = topic.begins(), topic.ends()
     oldest = next((part.first_received for part in topic.summaries(first, last) if part.rows), None)
     newest = topic.describe()
     return {**newest, "oldest": oldest}
