@@ -2,19 +2,25 @@
 
 RiverrunError
 ├── Invalid            an argument, a name, a schema or a row that cannot be accepted (also a ValueError)
-│   └── RecordTooLarge
+│   ├── RecordTooLarge
+│   ├── Misplaced      flow.relation: a method of streams used on a table, or the reverse (also an AttributeError)
+│   └── PortInUse      serve.server: another program listens there
 ├── NotFound           a topic, view, group or column that does not exist (also a LookupError)
 ├── Conflict           it exists already and says something else
-├── OutOfRange         a position behind retention, or beyond the end of the log
+├── OutOfRange         a position that is no longer kept, or beyond the end of the log
 ├── Fenced             a newer run, producer or group member has taken over
 ├── Corrupt            stored bytes are damaged; nothing is skipped silently
 ├── NewerFormat        written by a newer Riverrun
 ├── Unavailable        a part that is not installed, or a directory that cannot be used
 ├── Closed             used after close
+├── Refused            serve.problems: a request that HTTP has a status of its own for
+├── Undelivered        alerts.errors: an address did not take a message
 └── Transient          may be retried
     ├── DiskFull
-    ├── Busy           somebody else holds the lock
+    ├── Busy           another process holds the lock
     └── TimedOut       (also a TimeoutError)
+
+Those with a module before the colon are defined there: only that part raises and catches them.
 """
 
 from __future__ import annotations
@@ -49,7 +55,7 @@ class Conflict(RiverrunError):
 
 
 class OutOfRange(RiverrunError):
-    """A position behind retention or beyond the end; the message has the valid range."""
+    """A position that is no longer kept, or beyond the end; the message has the valid range."""
 
 
 class Fenced(RiverrunError):
@@ -81,7 +87,7 @@ class DiskFull(Transient):
 
 
 class Busy(Transient):
-    """Somebody else holds the lock for too long; the message names the process."""
+    """Another process holds the lock for too long; the message names it."""
 
 
 class TimedOut(Transient, TimeoutError):
