@@ -7,8 +7,10 @@
 
 Read the code in this order:
 
-1. `river` — a deployment: where things live. `position` — how far something is. `errors`, `durations`, `settings`.
+1. `river` — a deployment: where things live. `position` — how far something is. `errors`, `durations`, `settings`,
+   `durable` — what everything is built on.
 2. `log.topic` — what people call. `log.spec`, `ddl`, `log.rows` — what a topic is, and how rows are checked.
+   `log.topic_backend` — what a log supplies for a topic, and promises.
 3. `log.embedded`, `log.journal`, `log.board`, `log.frame`, `log.codec` — an append, down to the bytes. `log.recovery` —
    and up again after a crash.
 4. `log.producer`, `log.consumer`, `log.queue`, `log.groups` — sending and reading, alone and together.

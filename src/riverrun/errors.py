@@ -94,15 +94,15 @@ class TimedOut(Transient, TimeoutError):
     """It did not happen in the given time."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint with the nearest known name, or the list of them.
+def did_you_mean(name: str, others: Iterable[str]) -> str:
+    """A hint with the nearest of the names there are, or the list of them.
 
     >>> did_you_mean("amout", ["amount", "user"])
     "Did you mean 'amount'?"
     >>> did_you_mean("x", ["amount", "user"])
     'There are: amount, user'
     """
-    names = list(known)
+    names = list(others)
     near = difflib.get_close_matches(name, names, n=1)
     if near:
         return f"Did you mean {near[0]!r}?"

@@ -216,7 +216,7 @@ class River:
         return self._store
 
     def lag(self, group: str) -> dict[str, Any]:
-        """How far a group is behind, in rows and in seconds, by topic and partition."""
+        """The lag of a group, in rows and in seconds, by topic and partition."""
         return self.groups.lag(group)
 
     def _open(self, spec: TopicSpec) -> Topic:

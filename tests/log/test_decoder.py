@@ -105,7 +105,7 @@ def _index(frames: list[tuple[int, int, int]]) -> np.ndarray:
 
 
 def _cut(index: np.ndarray, low: int = 0, high: int = 1 << 62) -> list[int]:
-    return [len(run) for run in decoder.runs(index, np.array([low]), np.array([high]))]
+    return [len(run) for run in decoder.decodable_runs(index, np.array([low]), np.array([high]))]
 
 
 def test_small_frames_of_one_schema_are_put_together():

@@ -291,9 +291,9 @@ def test_lost_coordination_database_is_refused(tmp_path):
 )
 def test_hostile_topic_names(name, tmp_path):
     with River(tmp_path / "river") as river:
-        with pytest.raises(Invalid, match="not a name for a topic"):
+        with pytest.raises(Invalid, match="cannot be the name of a topic"):
             river.topic(name, "n bigint")
-        with pytest.raises(Invalid, match="not a name for a topic"):
+        with pytest.raises(Invalid, match="cannot be the name of a topic"):
             river.drop_topic(name)
     assert not (tmp_path / "x").exists()
 

@@ -101,7 +101,7 @@ def _print(rows: pa.Table, topic: Topic, json: bool) -> None:
 def _print_json(batch: pa.RecordBatch) -> int:
     import msgspec
 
-    from riverrun.log.plain import plain_rows
+    from riverrun.log.json_rows import plain_rows
 
     encoder = msgspec.json.Encoder()
     sys.stdout.flush()
@@ -113,7 +113,7 @@ _MARGIN = ("_time", "_partition", "_offset", "_key", "_deleted")
 
 
 def _print_lines(batch: pa.RecordBatch, topic: Topic, columns: Sequence[str] | None) -> int:
-    from riverrun.log.plain import plain_rows
+    from riverrun.log.json_rows import plain_rows
 
     values = columns if columns is not None else [n for n in topic.schema.names if n != topic.spec.time]
     missing = [name for name in values if name not in batch.schema.names]

@@ -27,7 +27,7 @@ class Ends(NamedTuple):
 
     commit: int  # number of the last append
     segment: int  # first commit of the segment it is in
-    end: int  # byte behind it
+    end: int  # byte after it
     begin: int  # byte where it begins
     received: int  # its receive time, which never goes back
     producers: int  # how many appends so far had a producer

@@ -13,7 +13,7 @@ yielded is committed (after one `member_lease` at the latest).
 
 Where it begins: `start="committed"` is where the group is, or the earliest row if it never committed. Any other start
 is for the group as a whole: it counts for the first member of a group that nobody else is in, whatever was committed
-before. Who joins a running group goes on where the group is. Topics found later begin at their earliest row.
+before. A member that joins a running group goes on where the group is. Topics found later begin at their earliest row.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Held:
     """A partition that is this member's."""
 
     epoch: int
-    clean: int  # where reading began, or what was committed since: behind it nothing is in doubt
+    clean: int  # where reading began, or what was committed since: up to it nothing is in doubt
     saved: bool  # whether the group has that as its committed offset
     deadline: int | None  # when it is to be given away, at the latest
 
@@ -117,7 +117,7 @@ class Consumer:
 
     @property
     def position(self) -> Position:
-        """Behind everything that was yielded from the partitions this member reads."""
+        """After everything that was yielded from the partitions this member reads."""
         return Position({name: feed.next for name, feed in self._feeds.items() if feed.next})
 
     def poll(self, timeout: Duration | None = None) -> pa.RecordBatch | None:
@@ -223,13 +223,13 @@ class Consumer:
             keep={slot for slot in self._held if not self._may_go(slot, now)},
         )
         reached = self._reached()
-        known = {slot for slot, grant in grants.items() if slot in self._held and self._held[slot].epoch == grant.epoch}
-        self._lost |= {slot for slot in self._held if slot not in known and self._dirty(slot)}
+        kept = {slot for slot, grant in grants.items() if slot in self._held and self._held[slot].epoch == grant.epoch}
+        self._lost |= {slot for slot in self._held if slot not in kept and self._dirty(slot)}
         # What comes back is read again from the last commit: then nothing of it is missing.
         self._lost -= grants.keys()
         held, offsets = {}, {}
         for slot, grant in grants.items():
-            if slot in known:
+            if slot in kept:
                 held[slot], offsets[slot] = self._held[slot], reached[slot]
             elif slot[0] in self._topics:
                 begin = self._topics[slot[0]].begins()[slot[1]] if grant.offset is None else grant.offset

@@ -84,7 +84,7 @@ class DeadLetters:
             raise OutOfRange(
                 f"queue {self._group}: message {position} failed {attempt} times ({reason}), and retention removed it"
                 " before it could become a dead letter",
-                hint="The queue goes on behind it. Keep the topic's rows longer than its messages take",
+                hint="The queue goes on after it. Keep the topic's rows longer than its messages take",
             ) from lost
         return True
 

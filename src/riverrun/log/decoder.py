@@ -21,7 +21,7 @@ _RUN_ROWS = 8 << 10
 _RUN_BYTES = 4 << 20
 
 
-def runs(index: np.ndarray, low: np.ndarray, high: np.ndarray) -> Iterator[np.ndarray]:
+def decodable_runs(index: np.ndarray, low: np.ndarray, high: np.ndarray) -> Iterator[np.ndarray]:
     """Neighbours that can be decoded together. One that is large, or of which a part is wanted, stands alone."""
     partitions = index["partition"]
     begins, ends = index["offset"], index["offset"] + index["span"]

@@ -1,5 +1,5 @@
 """Which message of a queue is with whom. One row for each message that was handed out and is not done; the others are
-before or behind the cursor of their partition, so the table stays as small as what is in flight.
+before or after the cursor of their partition, so the table stays as small as what is in flight.
 
 A message is leased to one worker at a time. `attempt` rises with every delivery, so (worker, attempt) is one delivery.
 """
@@ -132,21 +132,21 @@ class Deliveries:
     def _claim_fresh(
         self, db: Connection, now: int, worker: str, partition: int, offset: int, ahead: Lookahead
     ) -> Delivery | Unread | None:
-        known = ahead.following(partition, offset)
-        if known is None:
+        following = ahead.following(partition, offset)
+        if following is None:
             return Unread(partition, offset)
-        found, after = known
+        fresh, after = following
         db.execute(
             "update cursors set next = ? where grp = ? and topic = ? and partition = ?",
             (after, *self._place, partition),
         )
-        if found is None:
+        if fresh is None:
             return None
         db.execute(
             "insert into messages values (?, ?, ?, ?, 1, ?, ?, ?, null, null)",
-            (*self._place, partition, found, worker, process.identity(), now + self._lease),
+            (*self._place, partition, fresh, worker, process.identity(), now + self._lease),
         )
-        return Delivery(partition, found, 1, worker)
+        return Delivery(partition, fresh, 1, worker)
 
     def finish(self, delivery: Delivery) -> None:
         """The message is done. Fenced if it is not this worker's any more."""
@@ -236,17 +236,17 @@ class Deliveries:
         return (*self._place, delivery.partition, delivery.offset, delivery.worker, delivery.attempt)
 
     def _fenced(self, db: Connection, delivery: Delivery) -> Fenced:
-        found = db.execute(
+        message = db.execute(
             f"select attempt, worker, dead from messages {_PLACE}", (*self._place, delivery.partition, delivery.offset)
         ).fetchone()
-        if found is None:
+        if message is None:
             now = "it is done"
-        elif found[2] is not None:
+        elif message[2] is not None:
             now = "it went to the dead letters"
-        elif found[1] is None:
+        elif message[1] is None:
             now = "it waits for its next delivery"
         else:
-            now = f"worker {found[1]} (process {found[1].partition('-')[0]}) has it, in attempt {found[0]}"
+            now = f"worker {message[1]} (process {message[1].partition('-')[0]}) has it, in attempt {message[0]}"
         group, topic = self._place
         position = Position({topic: {delivery.partition: delivery.offset}})
         return Fenced(

@@ -17,7 +17,7 @@ from riverrun.durations import micros
 from riverrun.log import frame as frames
 from riverrun.log.codec import encode_batch
 from riverrun.log.compaction import compact_topic
-from riverrun.log.decoder import runs
+from riverrun.log.decoder import decodable_runs
 from riverrun.log.frame import NO_SEQUENCE, PROMISE, ROWS, Frame
 from riverrun.log.journal import Journal
 from riverrun.log.producers import Claim
@@ -96,7 +96,7 @@ class EmbeddedBackend(TopicBackend):
             wanted = index[index["kind"] == ROWS]
             self.know_versions(wanted)
             segment.expect(wanted)
-            for run in runs(wanted, low, high):
+            for run in decodable_runs(wanted, low, high):
                 bodies = segment.bodies(run)
                 if len(run) == 1:
                     partition = run["partition"][0]

@@ -62,7 +62,7 @@ class Groups:
                 "select topic, partition, owner from owners where grp = ? and owner is not null", (group,)
             ):
                 owned.setdefault(owner, {}).setdefault(topic, []).append(partition)
-            found = db.execute("select member, process, joined from members where grp = ? order by joined", (group,))
+            rows = db.execute("select member, process, joined from members where grp = ? order by joined", (group,))
             members = [
                 {
                     "member": member,
@@ -71,14 +71,14 @@ class Groups:
                     "topics": sorted(live[member]),
                     "partitions": owned.get(member, {}),
                 }
-                for member, name, joined in found
+                for member, name, joined in rows
                 if member in live
             ]
             kind = _kind(db, group)
         return {**lag, "kind": kind, "generation": generation, "members": members}
 
     def lag(self, group: str) -> dict[str, Any]:
-        """How far the group is behind, in rows and in seconds since the oldest of them was received.
+        """The lag of the group, in rows and in seconds since the oldest of them was received.
 
         Rows are counted by offsets. `lost` are those that retention removed before the group had read them. Of a queue
         the rows are the messages not yet done, of which `unfinished` were handed out already.

@@ -43,7 +43,7 @@ class Journal:
         self.topic = os.path.basename(directory)
         self.fsync = fsync
         self.segments = Segments(directory, archive)
-        self.rolled = False  # a segment was left behind since somebody looked after the older ones
+        self.rolled = False  # a new segment was begun since the older ones were looked after
         self._partitions = partitions
         self._settings = settings
         self._open_files()
@@ -62,7 +62,7 @@ class Journal:
             file.writelines(frames.encode(snapshot_frame(snapshot), Stamp(0, 1), 0, 0, 0, 0))
 
     def append(self, batch: Sequence[Frame], claim: Claim | None = None) -> tuple[tuple[int, ...], int]:
-        """Append the frames as one commit. Gives the ends of all partitions behind it, and its number.
+        """Append the frames as one commit. Gives the ends of all partitions after it, and its number.
 
         With fsync="batch" it returns when the commit is on disk. A repeated sequence gives the ends of the first time.
         """
@@ -97,8 +97,8 @@ class Journal:
         """Raise the producer's fence by one and give it, with the last sequence; no two callers get the same."""
         producer = frames.producer_id(name)
         with self._section() as ends:
-            known = self._track(ends).known.get(producer)
-            claim = Claim(name, known.last_sequence, known.fence + 1) if known else Claim(name, fence=1)
+            memory = self._track(ends).memories.get(producer)
+            claim = Claim(name, memory.last_sequence, memory.fence + 1) if memory else Claim(name, fence=1)
             commit = ends.commit + 1
             self._commit(ends, [_fence_mark()], Stamp(commit, 1, producer, claim.fence))
         self._settle(commit)
@@ -107,8 +107,8 @@ class Journal:
     def last_sequence(self, name: str) -> int:
         """The newest sequence of this producer, NO_SEQUENCE when it has none."""
         with self._section() as ends:
-            known = self._track(ends).known.get(frames.producer_id(name))
-            return known.last_sequence if known else NO_SEQUENCE
+            memory = self._track(ends).memories.get(frames.producer_id(name))
+            return memory.last_sequence if memory else NO_SEQUENCE
 
     @property
     def is_open(self) -> bool:
@@ -224,9 +224,9 @@ class Journal:
                     f"{segment_path(self.directory, self.board.written().segment)} is missing",
                     hint="The topic's newest rows were in it; restore it from a copy",
                 )
-            found = recover(self.directory, self._partitions)
-            first = self.board.is_new and not found.commit
-            self.board.reset(found)
+            ends = recover(self.directory, self._partitions)
+            first = self.board.is_new and not ends.commit
+            self.board.reset(ends)
             if not first:
                 self.board.count_recovery()
 

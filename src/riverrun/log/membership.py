@@ -84,10 +84,10 @@ class Membership:
         rang = False
         with self.coordination.transaction() as db:
             found = db.execute("select topics from members where grp = ? and member = ?", (self.group, self.name))
-            known = found.fetchone()
+            joined = found.fetchone()
             if self.stopped.is_set():
                 raise Closed(f"the consumer of group {self.group} is closed")
-            if known is None or json.loads(known[0]) != topics:
+            if joined is None or json.loads(joined[0]) != topics:
                 self._enter(db, topics)
                 rang = True
             mine = "where grp = ? and owner = ?"
@@ -100,7 +100,7 @@ class Membership:
                     [(generation, self.group, *slot) for slot in away],
                 )
                 rang = True
-            found = db.execute(
+            owned = db.execute(
                 "select topic, partition, epoch, target, starts.offset, offsets.offset from owners"
                 " left join starts using (grp, topic, partition) left join offsets using (grp, topic, partition)"
                 f" {mine}",
@@ -113,7 +113,7 @@ class Membership:
                     committed=start is None and committed is not None,
                     leaving=target != self.name,
                 )
-                for topic, p, epoch, target, start, committed in found
+                for topic, p, epoch, target, start, committed in owned
             }
             found = db.execute("select generation from groups where name = ?", (self.group,))
             (self.generation,) = found.fetchone()

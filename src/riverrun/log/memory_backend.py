@@ -115,13 +115,13 @@ class MemoryBackend(TopicBackend):
 
     def take_over(self, producer: str) -> Claim:
         with self._stored.lock:
-            memory = self._stored.producers.known.get(frames.producer_id(producer))
+            memory = self._stored.producers.memories.get(frames.producer_id(producer))
             claim = Claim(producer, memory.last_sequence, memory.fence + 1) if memory else Claim(producer, fence=1)
             self._append([], replace(claim, sequence=NO_SEQUENCE))
             return claim
 
     def last_sequence(self, producer: str) -> int | None:
-        memory = self._stored.producers.known.get(frames.producer_id(producer))
+        memory = self._stored.producers.memories.get(frames.producer_id(producer))
         return memory.recent[-1].sequence if memory and memory.recent else None
 
     def _append(self, batch: list[Frame], claim: Claim | None) -> dict[int, int]:

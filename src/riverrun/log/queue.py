@@ -7,7 +7,7 @@
 
 A message is with one worker at a time, in whatever thread or process. It comes again when it is given back (`nack`),
 when its lease runs out, or when its worker dies; so delivery is at least once. After `attempts` deliveries without an
-`ack` it goes to the topic "<topic>.dead.<group>", once. Messages come about in order; one that comes again is behind
+`ack` it goes to the topic "<topic>.dead.<group>", once. Messages come about in order; one that comes again is after
 others of its key. Tombstones are no messages.
 """
 
@@ -178,17 +178,17 @@ class Queue:
         self._look_after_the_dead()
         while True:
             with self._lock:
-                found = self.deliveries.claim(self._name(), self._ahead)
-                match found:
+                claimed = self.deliveries.claim(self._name(), self._ahead)
+                match claimed:
                     case None:
                         return None
                     case Unread(partition, offset):
                         self._ahead.read(partition, offset)
                     case Delivery():
-                        message = self._message(found)
+                        message = self._message(claimed)
                         if message is not None:
                             return message
-            if isinstance(found, Dying):
+            if isinstance(claimed, Dying):
                 self._dead.bury()
 
     def _look_after_the_dead(self) -> None:
@@ -208,7 +208,7 @@ class Queue:
             self.deliveries.drop(partition, offset)
             raise OutOfRange(
                 f"queue {self.group}: message {position} was to be delivered again, but retention removed it",
-                hint="The queue goes on behind it. Keep the topic's rows longer than its messages take",
+                hint="The queue goes on after it. Keep the topic's rows longer than its messages take",
             ) from error
         if record is None:
             # Compaction removed it: a newer row of its key took its place.

@@ -54,7 +54,7 @@ def recover(directory: str, partitions: int) -> Ends:
 
 
 def tail_is_good(directory: str, ends: Ends) -> bool:
-    """Whether the last commit is there and undamaged. What lies behind its end does not matter."""
+    """Whether the last commit is there and undamaged. What lies after its end does not matter."""
     try:
         segment = Segment(directory, ends.segment)
     except (FileNotFoundError, Corrupt):
@@ -72,7 +72,7 @@ def tail_is_good(directory: str, ends: Ends) -> bool:
 
 
 def _check_older(path: str, partitions: int) -> None:
-    """A segment that was left behind without an index was perhaps never synced: every byte of it must be good."""
+    """A segment that has no index yet was perhaps never synced: every byte of it must be good."""
     with open(path, "rb") as file:
         head = frames.parse(memoryview(file.read(1 << 16)), 0)
         size = os.fstat(file.fileno()).st_size
@@ -93,7 +93,7 @@ def _is_unborn(path: str) -> bool:
             data += file.read(head.frame_bytes - len(data))
     view = memoryview(data)
     whole = head is not None and head.kind == SNAPSHOT and frames.body_is_good(view, 0, head)
-    return not whole and not _good_frame_behind(view, 0, None)
+    return not whole and not _good_frame_after(view, 0, None)
 
 
 def _scan(path: str, first_commit: int, partitions: int) -> _Scan:
@@ -145,20 +145,20 @@ def _last_whole_commit(data: memoryview, path: str, first_commit: int, partition
                 producers=good.producers + (header.producer != NO_PRODUCER),
                 offsets=tuple(offsets),
             )
-    if good.end < len(data) and _good_frame_behind(data, good.end, good.commit + 1):
+    if good.end < len(data) and _good_frame_after(data, good.end, good.commit + 1):
         raise _damaged(path, good.end)
     return good
 
 
-def _good_frame_behind(data: memoryview, at: int, unfinished: int | None) -> bool:
+def _good_frame_after(data: memoryview, at: int, unfinished: int | None) -> bool:
     """Whether a whole frame of another commit than the unfinished one follows: then this is damage, not a torn tail."""
     haystack = bytes(data[at:])
-    found = haystack.find(MAGIC)
-    while found >= 0:
-        header: Header | None = frames.parse(memoryview(haystack), found)
-        if header and header.commit != unfinished and frames.body_is_good(memoryview(haystack), found, header):
+    place = haystack.find(MAGIC)
+    while place >= 0:
+        header: Header | None = frames.parse(memoryview(haystack), place)
+        if header and header.commit != unfinished and frames.body_is_good(memoryview(haystack), place, header):
             return True
-        found = haystack.find(MAGIC, found + 1)
+        place = haystack.find(MAGIC, place + 1)
     return False
 
 

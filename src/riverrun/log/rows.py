@@ -116,7 +116,7 @@ class RowSchema:
                         raise self._bad(i, name, f"{row[name]} is too large for a float")
 
     def _by_column(self, checked: list[Any], schema: pa.Schema) -> pa.RecordBatch:
-        """The slow way, which finds the row and column at fault, and takes texts for times, dates and decimals."""
+        """The slow way, which finds the row and column at fault, and takes strings for times, dates and decimals."""
         read = msgspec.to_builtins(checked, builtin_types=TEMPORAL)
         arrays = []
         for field in schema:
@@ -327,7 +327,7 @@ def _one_chunk(column: Any) -> pa.Array:
 
 
 def _lossless_kind(have: pa.DataType, want: pa.DataType) -> bool:
-    """Whether a checked cast keeps the meaning: numbers to numbers, texts to texts, times to times."""
+    """Whether a checked cast keeps the meaning: numbers to numbers, strings to strings, times to times."""
     t = pa.types
     numbers = (t.is_integer, t.is_floating, t.is_decimal)
     families = (

@@ -26,7 +26,7 @@ _NUMBER = struct.Struct("<q")
 
 
 class SpilledRows(NamedTuple):
-    """Some rows from the front, the number of the last one, and the place behind it."""
+    """Some rows from the front, the number of the last one, and the place after it."""
 
     rows: list[bytes]
     number: int
@@ -81,7 +81,7 @@ class Spill:
         return self._begin == self._end
 
     def add(self, number: int, row: bytes) -> bool:
-        """Put a row behind the others. False, and nothing is written, when the limit is reached or the disk full."""
+        """Put a row after the others. False, and nothing is written, when the limit is reached or the disk full."""
         if self._end and self._end + _RECORD.size + len(row) > self._limit:
             return False
         head = _RECORD.pack(len(row), checksum(_NUMBER.pack(number) + row), number)
@@ -102,15 +102,15 @@ class Spill:
         rows: list[bytes] = []
         at, number = 0, after
         while at + _RECORD.size <= len(data):
-            length, crc, found = _RECORD.unpack_from(data, at)
+            length, crc, row_number = _RECORD.unpack_from(data, at)
             row = data[at + _RECORD.size : at + _RECORD.size + length]
             if len(row) < length:
                 break
-            if checksum(_NUMBER.pack(found) + row) != crc:
-                raise Corrupt(f"{self.path} is damaged at byte {self._begin + at}", hint="Rows behind it were not sent")
-            if found > after:
+            if checksum(_NUMBER.pack(row_number) + row) != crc:
+                raise Corrupt(f"{self.path} is damaged at byte {self._begin + at}", hint="Rows after it were not sent")
+            if row_number > after:
                 rows.append(row)
-                number = found
+                number = row_number
             at += _RECORD.size + length
         if at == 0 and data:
             log.warning("%s: left out %d bytes of a row that was not finished", self.path, self._end - self._begin)

@@ -56,7 +56,7 @@ class Upkeep:
         backend = self._opened()
         backend.journal.ends()  # a closed or dropped topic has no files of its own any more
         try:
-            # Who waits holds the second lock, so that those in the background let it go first.
+            # Whoever waits holds the second lock, so that those in the background let it go first.
             with _opened_lock(backend, "upkeep") as fd, _opened_lock(backend, "upkeep.next") as turn:
                 deadline = time.monotonic_ns() // 1000 + backend.settings.lock_timeout
                 _wait_for(turn, fd, deadline, backend)

@@ -105,16 +105,16 @@ class Bell:
             self.wait(left)
 
 
-_made: tuple[int, Watcher | None] | None = None
+_own_watcher: tuple[int, Watcher | None] | None = None
 _making = threading.Lock()
 
 
 def _watcher() -> Watcher | None:
-    global _made
+    global _own_watcher
     with _making:
-        if _made is None or _made[0] != os.getpid():  # a thread does not survive a fork
+        if _own_watcher is None or _own_watcher[0] != os.getpid():  # a thread does not survive a fork
             try:
-                _made = (os.getpid(), Watcher())
+                _own_watcher = (os.getpid(), Watcher())
             except (ImportError, OSError):
-                _made = (os.getpid(), None)
-        return _made[1]
+                _own_watcher = (os.getpid(), None)
+        return _own_watcher[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from riverrun.errors import OutOfRange
-from riverrun.log.plain import plain_rows
+from riverrun.log.json_rows import plain_rows
 from riverrun.log.topic import Topic
 from riverrun.serve.pages.cells import heads, pairs
 from riverrun.serve.pages.figures import ago, clock, number, parse

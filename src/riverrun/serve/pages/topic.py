@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from riverrun import ddl
 from riverrun.errors import OutOfRange
+from riverrun.log.json_rows import plain_rows
 from riverrun.log.partitioner import partition_of
-from riverrun.log.plain import plain_rows
 from riverrun.log.topic import Topic
 from riverrun.serve.pages.cells import cell, heads, is_number
 from riverrun.serve.pages.figures import UNKNOWN, clock, number, parse, rate, size
