@@ -24,7 +24,7 @@ COMMAND = [sys.executable, "-m", "riverrun.cli"]
         (["topic", "create", "t"], "Missing option '--schema'"),
         (["topic", "create", "t", "--schema", "a int", "--colour", "red"], "No such option"),
         (["topic", "create", "t", "--schema", "a itn"], "'itn'"),
-        (["topic", "create", "../t", "--schema", "a int"], "not a name for a topic: '../t'"),
+        (["topic", "create", "../t", "--schema", "a int"], "'../t' cannot be the name of a topic"),
         (["topic", "create", "t", "--schema", "a int", "--retention", "7 foo"], "not a duration: '7 foo'"),
         (["topic", "create", "t", "--schema", "a int", "--retention-bytes", "much"], "not a size: 'much'"),
         (["topic", "create", "t", "--schema", "a int", "--key", "b"], "key 'b' is not a column"),

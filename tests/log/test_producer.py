@@ -168,6 +168,21 @@ class TestSending:
             assert mine == sorted(mine)
         assert producer.stats.pending_bytes == 0
 
+    def test_threads_that_wait_for_room_on_disk_lose_no_row(self, open_topic: Callable[..., Topic]) -> None:
+        """What one of them puts on disk is no answer to another one that waits."""
+        topic = open_topic(schema=SCHEMA, partitions=1, fsync="os", settings=SMALL)
+        threads = [
+            threading.Thread(target=lambda t=t: [producer.send(row(1000 * t + n, 200)) for n in range(100)])
+            for t in range(6)
+        ]
+        with topic.producer(on_full="spill") as producer:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert producer.stats.spilled
+        assert sorted(numbers(topic)) == [1000 * t + n for t in range(6) for n in range(100)]
+
     def test_use_after_close(self, topic: Topic) -> None:
         producer = topic.producer()
         producer.close()
