@@ -116,6 +116,10 @@ class River:
     ) -> Topic:
         """Create or open a topic. What is left out is no mismatch; anything that contradicts the topic is an error.
 
+        `key` has the columns by which rows are spread over the partitions, and of which compaction keeps the newest;
+        `time` is the column with the event time (else the time of receipt), `producers` the one that tells apart who
+        is late. A `TopicSpec`, or the `spec` of another topic, says all of it.
+
         Defaults of a new topic: partitions=4, retention="7 days" (None keeps for ever), compact=False, fsync="batch"
         ("os", or an interval such as "200 ms"), no compression ("lz4"), no archive.
         """
