@@ -17,8 +17,8 @@ from riverrun import failpoints
 from riverrun.cli import main
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.coordination import Coordination
-from riverrun.log.embedded import EmbeddedTopic
 from riverrun.log.spec import TopicSpec
+from riverrun.log.topic import Topic
 from riverrun.settings import Settings
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -39,14 +39,12 @@ def no_failpoint_is_left_armed() -> Iterator[None]:
 
 
 @pytest.fixture
-def open_topic(tmp_path: Path) -> Iterator[Callable[..., EmbeddedTopic]]:
+def open_topic(tmp_path: Path) -> Iterator[Callable[..., Topic]]:
     """open_topic(...) opens (or makes) a topic in the test's own directory; open it as often as you like."""
-    opened: list[EmbeddedTopic] = []
+    opened: list[Topic] = []
     coordination = Coordination(f"{tmp_path}/coordination.db", create=True)
 
-    def make(
-        name: str = "t", schema: str = SCHEMA, settings: Settings | None = None, **options: object
-    ) -> EmbeddedTopic:
+    def make(name: str = "t", schema: str = SCHEMA, settings: Settings | None = None, **options: object) -> Topic:
         options = {"key": "k", "time": "at", "fsync": "os", **options} if schema == SCHEMA else options
         catalogue = Catalogue(f"{tmp_path}/topics", settings or Settings(), coordination)
         topic = catalogue.open(TopicSpec(name, schema, **options))  # type: ignore[arg-type]

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Literal
 
+from riverrun import durable
 from riverrun.errors import RiverrunError, Unavailable, did_you_mean
 from riverrun.java import find_java
 from riverrun.settings import PLACES, Settings
@@ -163,7 +164,7 @@ def check_directory(place: str) -> Iterator[Check]:
             file.write(bytes(mmap.PAGESIZE))
             file.flush()
             begun = time.perf_counter()
-            os.fsync(file.fileno())
+            durable.sync(file.fileno())
             yield Check("writable", "ok", f"a durable write takes {(time.perf_counter() - begun) * 1e3:.1f} ms")
             yield check_locks(file.name, place)
             yield check_wake(file.name)
@@ -261,13 +262,11 @@ def check_river(path: str) -> Iterator[Check]:
 
 def check_topic(river: River, name: str) -> Check:
     """It opens (which checks its tail) and accepts writes."""
-    from riverrun.log.embedded import EmbeddedTopic
-
     title = f"topic {name}"
     try:
         topic = river.topic(name)
         described = topic.describe()
-        failed = isinstance(topic, EmbeddedTopic) and topic.journal.board.failed
+        failed = topic.backend.has_failed
     except RiverrunError as error:
         return Check(title, "failed", error.message, error.hint or f"Try: riverrun topic repair {name}")
     if failed:

@@ -19,7 +19,7 @@ from riverrun.durations import micros
 from riverrun.errors import Invalid, NotFound, did_you_mean
 
 # Not settings of the engine but places; `River` reads them from the same file and environment.
-PLACES = ("river", "log", "views", "checkpoints", "master")
+PLACES = ("river", "views", "checkpoints", "master")
 
 
 def _size(default: str, about: str) -> Any:
@@ -78,14 +78,14 @@ def _yes(value: str | bool) -> bool:
 
 
 def address_list(value: str | list[str]) -> tuple[str, ...]:
-    """Addresses: a list, or a text with commas or blanks between them. Errors do not show them.
+    """Addresses: a list, or a string with commas or blanks between them. Errors do not show them.
 
     >>> address_list("mailto://ada@example.com, json://host/a,b")
     ('mailto://ada@example.com', 'json://host/a,b')
     """
     parts = re.split(r"[,\s]+(?=[a-zA-Z][a-zA-Z0-9+.-]*://)", value) if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(part, str) and "://" in part for part in parts):
-        raise Invalid("not a list of addresses", hint='Write ["mailto://…", "jsons://…"], or one text with commas')
+        raise Invalid("not a list of addresses", hint='Write ["mailto://…", "jsons://…"], or one string with commas')
     return tuple(part.strip().rstrip(",") for part in parts)
 
 

@@ -177,7 +177,7 @@ def test_rows_that_retention_removed_are_told_and_the_others_sent(
     for i in range(60):
         topic.append(row(f"u{i}"))
     topic.enforce_retention()
-    lost = topic.earliest[topic.name][0] - begun
+    lost = topic.begins()[0] - begun
     assert 0 < lost < 60
     again = Alerts(river, fraud(receiver.url))
     again.start()

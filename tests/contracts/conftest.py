@@ -1,6 +1,6 @@
 """Every backend of the log passes the same tests. A new one is added to BACKENDS; nothing else changes.
 
-A test may rely on what `riverrun.log.topic` promises and no more. In particular there is no order between partitions,
+A test may rely on what `riverrun.log.topic_backend` promises and no more. In particular there is no order between partitions,
 and none of them expects a topic to know how many bytes it takes.
 """
 

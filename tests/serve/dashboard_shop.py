@@ -131,7 +131,7 @@ class ShopRun(LocalRun):
         return list(self._epochs)
 
     def observe(self) -> FlowStatus:
-        ends = {name: topic.latest[name] for name, topic in self._inputs.items()}
+        ends = {name: topic.ends() for name, topic in self._inputs.items()}
         recent = self._epochs[-20:]
         stateful = [node.id for node in self.flow.nodes if node.stateful]
         return FlowStatus(
@@ -147,7 +147,7 @@ class ShopRun(LocalRun):
     def _told(self, alert: str) -> AlertStatus:
         """As a run says of its alerts; nothing is sent from here."""
         topic = self._outputs[f"{self.name}.alerts.{alert}"]
-        fired = sum(topic.latest[topic.name].values())
+        fired = sum(topic.ends().values())
         return AlertStatus(alert, sent=fired // 2, rows=fired, last_sent=datetime.now(UTC) if fired else None)
 
     def take_over(self) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 
+from riverrun import durable
 from riverrun.alerts import notes
 from riverrun.alerts.address import Address, redact
 from riverrun.alerts.dead import bury
@@ -15,7 +15,7 @@ from riverrun.alerts.retry import Undelivered, is_given_up
 from riverrun.alerts.stretch import Offsets, count_between, read_stretch
 from riverrun.durations import from_micros
 from riverrun.failpoints import failpoint
-from riverrun.log.topic import Topic
+from riverrun.river import River
 from riverrun.runtime.status import AlertStatus
 
 log = logging.getLogger("riverrun.alerts")
@@ -42,11 +42,12 @@ class Alert:
         self._last_error: str | None = None
         self._last_sent: int | None = None
 
-    def open(self, topic: Topic, committed: Offsets, directory: str) -> None:
+    def open(self, river: River, topic: str, committed: Offsets) -> None:
         """Go on where every address was. May be called again; what was counted stays."""
-        self.topic = topic
-        self._path = f"{directory}/{topic.name}.json"
-        os.makedirs(directory, exist_ok=True)
+        self._river = river
+        self.topic = river.topic(topic)
+        self._path = f"{river.path}/alerts/{topic}.json"
+        durable.make_directory(f"{river.path}/alerts")
         self.committed, self.reached = dict(committed), dict(committed)
         before, names = self._lines, _name_apart(self.to)
         noted = notes.recall(self._path, names, committed)
@@ -127,7 +128,7 @@ class Alert:
                     self._failed(name, error.message, "trying again later")
                     return
                 self._failed(name, error.message, f"its rows ({read.count}) go to {self.topic.name}.dead")
-                line.dead += bury(self.topic, stretch, name, redact(error.message, self.to), line.attempts)
+                line.dead += bury(self._river, self.topic, stretch, name, redact(error.message, self.to), line.attempts)
                 failpoint("alerts.dead")
             else:
                 failpoint("alerts.sent")

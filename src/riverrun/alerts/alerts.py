@@ -172,7 +172,7 @@ class Alerts:
                 consumer.close()
                 consumer = self._river.consumer(self.group, names, start=Position(behind))
             for topic, alert in self._alerts.items():
-                alert.open(self._river.topic(topic), committed[topic], f"{self._river.path}/alerts")
+                alert.open(self._river, topic, committed[topic])
         except BaseException:
             consumer.close()
             raise
@@ -189,7 +189,7 @@ class Alerts:
         """Where to begin in topics that no longer have the rows that come next."""
         begin = {}
         for topic, offsets in committed.items():
-            earliest = self._river.topic(topic).earliest[topic]
+            earliest = self._river.topic(topic).begins()
             if any(offset < earliest[p] for p, offset in offsets.items()):
                 begin[topic] = {p: max(offset, earliest[p]) for p, offset in offsets.items()}
         return begin

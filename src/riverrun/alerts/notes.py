@@ -6,13 +6,11 @@ crash the same rows make the same message again, with the same key.
 
 from __future__ import annotations
 
-import os
-
 import msgspec
 
+from riverrun import durable
 from riverrun.alerts.line import Line, Note
 from riverrun.alerts.stretch import Offsets
-from riverrun.log.durability import sync_file
 
 
 class Notes(msgspec.Struct):
@@ -39,8 +37,4 @@ def recall(path: str, names: list[str], committed: Offsets) -> dict[str, Note]:
 def write(path: str, lines: dict[str, Line], committed: Offsets) -> None:
     """Replace the file."""
     notes = Notes(committed, {name: line.note for name, line in lines.items()})
-    fresh = f"{path}.new"
-    with open(fresh, "wb") as file:
-        file.write(msgspec.json.encode(notes))
-    sync_file(fresh, os.fsync)
-    os.replace(fresh, path)
+    durable.write_file(path, msgspec.json.encode(notes))

@@ -56,7 +56,7 @@ def read_stretch(topic: Topic, stretch: Stretch) -> StretchRows:
 
 def clip_to_kept(topic: Topic, stretch: Stretch) -> Stretch:
     """What retention has left of a stretch; partitions with nothing are left out."""
-    earliest = topic.earliest[topic.name]
+    earliest = topic.begins()
     start = {p: max(low, earliest[p]) for p, low in stretch.start.items()}
     return Stretch({p: low for p, low in start.items() if low < stretch.end[p]}, stretch.end)
 

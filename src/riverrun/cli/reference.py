@@ -68,7 +68,7 @@ def settings_page() -> str:
     rows = [
         f"| `{name}` | `RIVERRUN_{name.upper()}` | {default} | {about} |" for name, default, about in Settings.table()
     ]
-    places = [f"`{name}` (`RIVERRUN_{name.upper()}`) is {_PLACES[name]}." for name in PLACES if name in _PLACES]
+    places = [f"`{name}` (`RIVERRUN_{name.upper()}`) is {_PLACES[name]}." for name in PLACES]
     return _SETTINGS + "\n".join(rows) + "\n\nBeside these, " + " ".join(places) + "\n"
 
 

@@ -15,7 +15,7 @@ from riverrun.cli.group_commands import ForceOption, ToOption, find_readers, pri
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, TopicArgument, YesOption, open_river
 from riverrun.cli.output import print_fields, print_json, print_line, print_table
 from riverrun.durations import show
-from riverrun.errors import Invalid, RiverrunError
+from riverrun.errors import RiverrunError
 
 if TYPE_CHECKING:
     from riverrun.river import River
@@ -199,13 +199,9 @@ def retain(
 @app.command()
 def repair(name: TopicArgument, json: JsonOption = False, river: RiverOption = DEFAULT_RIVER) -> None:
     """Look at a topic's bytes again, cut a torn tail, and accept writes again (after a failed fsync)."""
-    from riverrun.log.embedded import EmbeddedTopic
-
     with open_river(river) as opened:
         topic = opened.topic(name)
-        if not isinstance(topic, EmbeddedTopic):
-            raise Invalid(f"topic {name} is not an embedded topic, so there is nothing to repair here")
-        topic.journal.repair()
+        topic.backend.repair()
         latest = topic.latest
     if json:
         print_json({"topic": name, "latest": str(latest)})

@@ -41,7 +41,7 @@ def read(
         wanted = [part.strip() for part in columns.split(",")] if columns else None
         if bare and wanted is None:
             wanted = topic.schema.names
-        low, high = topic.offsets(parse_place(start), topic.earliest), topic.offsets(parse_place(end), topic.latest)
+        low, high = topic.offsets(parse_place(start)), topic.offsets(parse_place(end), "latest")
         shown = wanted if json or wanted is None else [*wanted, *(c for c in _MARGIN if c not in wanted)]
         batches = _first(topic.batches(low, high, shown), limit)
         printed = sum(_print_json(batch) if json else _print_lines(batch, topic, wanted) for batch in batches)
@@ -71,7 +71,7 @@ def tail(
 
 def _last(topic: Topic, end: Mapping[int, int], number: int) -> pa.Table:
     """The last rows by arrival. Offsets may have gaps (promises, compaction), so look back until it is enough."""
-    first, reach = topic.earliest[topic.name], number
+    first, reach = topic.begins(), number
     while True:
         start = {p: max(first[p], end[p] - reach) for p in end}
         rows = topic.read({topic.name: start}, {topic.name: end})
@@ -101,7 +101,7 @@ def _print(rows: pa.Table, topic: Topic, json: bool) -> None:
 def _print_json(batch: pa.RecordBatch) -> int:
     import msgspec
 
-    from riverrun.log.plain import plain_rows
+    from riverrun.log.json_rows import plain_rows
 
     encoder = msgspec.json.Encoder()
     sys.stdout.flush()
@@ -113,7 +113,7 @@ _MARGIN = ("_time", "_partition", "_offset", "_key", "_deleted")
 
 
 def _print_lines(batch: pa.RecordBatch, topic: Topic, columns: Sequence[str] | None) -> int:
-    from riverrun.log.plain import plain_rows
+    from riverrun.log.json_rows import plain_rows
 
     values = columns if columns is not None else [n for n in topic.schema.names if n != topic.spec.time]
     missing = [name for name in values if name not in batch.schema.names]

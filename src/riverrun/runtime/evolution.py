@@ -98,4 +98,4 @@ def _nodes(flow: Flow, last: Last, inputs: dict[str, Topic], run: What) -> Itera
 
 
 def _begins_later(topic: Topic) -> bool:
-    return any(offset > 0 for offset in topic.earliest[topic.name].values())
+    return any(offset > 0 for offset in topic.begins().values())

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import polars as pl
-import pyarrow as pa
 
 from riverrun.columns import DELETED, RECEIVED, TIME
 from riverrun.kernels.watermark import HEARD
 from riverrun.log.frame import NO_TIME
-from riverrun.log.topic import Summary, Topic
+from riverrun.log.topic import Topic
+from riverrun.log.topic_backend import Summary
 from riverrun.runtime.compile.job import Correction, Reading
 from riverrun.runtime.quarantine import is_ahead
 
@@ -80,8 +80,7 @@ class Hearing:
         p, producers = frame.partition, self._reading.producers
         low, high = max(frame.offset, self._start[p]), min(frame.offset + frame.span, self._end[p])
         wanted = list(dict.fromkeys([*columns, *([producers] if producers else []), RECEIVED, DELETED]))
-        batches = self._topic.batches({p: low}, {p: high}, wanted)
-        rows = pl.from_arrow(pa.Table.from_batches(batches, schema=self._topic.decoder(wanted).schema))
+        rows = pl.from_arrow(self._topic.read_offsets({p: low}, {p: high}, wanted))
         assert isinstance(rows, pl.DataFrame)
         producer = pl.col(producers).cast(pl.String).fill_null("") if producers else pl.lit(str(p))
         # Tombstones have the topic's own time where no column holds it, and headers count it.

@@ -37,7 +37,7 @@ def beginning(inputs: Mapping[str, Topic], start: Start) -> dict[str, dict[int, 
     """Where a new flow begins to read; None: where each topic begins."""
     if start is None or start == "earliest":
         return None
-    return {name: dict(topic.offsets(start, topic.earliest)) for name, topic in inputs.items()}
+    return {name: topic.offsets(start) for name, topic in inputs.items()}
 
 
 def open_outputs(river: River, flow: Flow, job: Job, inputs: Mapping[str, Topic], suffix: str) -> dict[str, Topic]:

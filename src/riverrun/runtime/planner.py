@@ -15,7 +15,8 @@ from riverrun.durations import wall_clock
 from riverrun.failpoints import failpoint
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
 from riverrun.kernels.watermark import Watermarks
-from riverrun.log.topic import Summary, Topic
+from riverrun.log.topic import Topic
+from riverrun.log.topic_backend import Summary
 from riverrun.position import Position
 from riverrun.runtime.compile.job import Job
 from riverrun.runtime.heard import Hearing
@@ -39,9 +40,7 @@ class Planner:
 
     def first(self, start: Mapping[str, Mapping[int, int]] | None = None) -> Plan:
         """Before the first epoch: nothing is read. Without `start`, topics are read from their beginning."""
-        positions = {
-            name: dict((start or {}).get(name) or topic.earliest[name]) for name, topic in self._topics.items()
-        }
+        positions = {name: dict((start or {}).get(name) or topic.begins()) for name, topic in self._topics.items()}
         return Plan(0, 0, positions, dict.fromkeys(self._sources(), (MIN_TIME, MIN_TIME)), None)
 
     def next(
@@ -64,12 +63,12 @@ class Planner:
     def _following(self, plan: Plan, finish: bool, until: Positions | None, together: Positions | None) -> Plan | None:
         # Taken before the ends are read, so that nothing received up to it can be missed later.
         now = self._clock()
-        log_ends = {name: topic.latest[name] for name, topic in self._topics.items()}
+        log_ends = {name: topic.ends() for name, topic in self._topics.items()}
         at_once = together is not None and not Position(together) <= plan.positions
         ends = _bounded(plan, log_ends, until if not at_once else together)
         if not Position(plan.positions) <= log_ends:
             for name, topic in self._topics.items():
-                topic.check_range(plan.positions[name], topic.earliest[name], log_ends[name])
+                topic.check_range(plan.positions[name])
         behind = not Position(ends) <= plan.positions
         known = self._memory.recall(plan.memory)
         if not behind and until is not None:

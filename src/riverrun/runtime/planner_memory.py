@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from riverrun import durable
 from riverrun.kernels.watermark import Watermarks
 from riverrun.runtime.compile.job import Job
 
@@ -43,17 +44,10 @@ class PlannerMemory:
 
     def remember(self, epoch: int, watermarks: dict[str, Watermarks]) -> str:
         """Write down what is known after an epoch; gives the name to find it by."""
-        os.makedirs(self._directory, exist_ok=True)
+        durable.make_directory(self._directory)
         name = f"{epoch:012d}-{uuid.uuid4().hex[:8]}"
-        with open(f"{self._directory}/{name}", "wb") as file:
+        with durable.new_file(f"{self._directory}/{name}") as file:
             file.write(msgspec.msgpack.encode({node: value.to_bytes() for node, value in watermarks.items()}))
-            file.flush()
-            os.fsync(file.fileno())
-        directory = os.open(self._directory, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
         self._last = (name, watermarks)
         self._forget(epoch)
         return name

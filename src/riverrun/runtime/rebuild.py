@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from riverrun import durable
 from riverrun.errors import Conflict, Corrupt, RiverrunError
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
-from riverrun.log.durability import sync_file
 from riverrun.log.topic import Topic
 from riverrun.position import Position
 from riverrun.runtime import bounds
@@ -49,7 +49,7 @@ class Successor:
         specs = [view_spec(flow, job, view, suffix) for view in flow.views.values()]
         self.token = store.begin_rebuild(self.name, specs)
         self.home = f"{checkpoints}/{self.name}~{self.token}"
-        os.makedirs(f"{self.home}/state")
+        durable.make_directory(f"{self.home}/state")
         failpoint("rebuild.begun")
         self.committer = Committer(flow, job, store, {}, self.home, suffix, 0, self.token)
         self.checkpoint = Checkpoint(self.home, self.name)
@@ -57,7 +57,7 @@ class Successor:
     def goal(self) -> Position:
         """Where the running flow is. Topics that only the new flow reads are read to their end."""
         live = self._store.last(self.name)
-        return Position({n: live.positions.get(n) or topic.latest[n] for n, topic in self._inputs.items()})
+        return Position({n: live.positions.get(n) or topic.ends() for n, topic in self._inputs.items()})
 
     def stop_at(self, goal: Position) -> None:
         """Let the planner read up to there."""
@@ -71,7 +71,7 @@ class Successor:
         if together is not None:
             bounds.write_positions(bounds.together(self.home), together)
         for directory in (self.home, self._checkpoints):
-            sync_file(directory, os.fsync)
+            durable.sync_directory(directory)
         patience.through(lambda: self._switch(fence, manifest.encode()))
         failpoint("rebuild.switched")
         try:

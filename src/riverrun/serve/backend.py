@@ -75,7 +75,7 @@ class Backend:
 
     def reopen_if_grown(self, topic: Topic) -> Topic | None:
         """The topic with the columns that another process has added meanwhile; None when there are none."""
-        schema = topic.newest_schema()
+        schema = topic.backend.newest_schema()
         if schema == topic.spec.schema:
             return None
         with self._opening:

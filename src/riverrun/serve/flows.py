@@ -92,7 +92,7 @@ class Flows:
         ends = {}
         for topic in last.positions:
             try:
-                ends[topic] = self.backend.topic(topic).latest[topic]
+                ends[topic] = self.backend.topic(topic).ends()
             except NotFound:
                 continue  # dropped since
         home = home_of(self.backend.river.checkpoints, name, last)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from riverrun.log.plain import plain_rows
+from riverrun.log.json_rows import plain_rows
 from riverrun.log.topic import Topic
 from riverrun.log.wake import Bell
 from riverrun.serve.answers import encode
@@ -70,5 +70,5 @@ class Tail:
             self._bell.close()
 
     def _latest(self) -> Offsets:
-        latest = self._topic.latest[self._topic.name]
+        latest = self._topic.ends()
         return tuple(latest[p] for p in range(self._topic.partitions))

@@ -90,7 +90,7 @@ def topic_routes(backend: Backend) -> APIRouter:
         opened, own = await backend.read(_open_tail, backend, topic, last_event_id or start)
 
         def at_end() -> Tail:
-            return Tail(opened, opened.latest[opened.name])
+            return Tail(opened, opened.ends())
 
         return EventStream(lambda: backend.feeds.follow(opened, own, at_end))
 
@@ -139,6 +139,6 @@ def _describe(backend: Backend, name: str) -> dict[str, Any]:
 
 def _open_tail(backend: Backend, name: str, start: str) -> tuple[Topic, Tail]:
     topic = backend.topic(name)
-    offsets = topic.offsets(start, topic.latest)
-    topic.check_range(offsets, topic.earliest[name], topic.latest[name])
+    offsets = topic.offsets(start, "latest")
+    topic.check_range(offsets)
     return topic, Tail(topic, offsets)

@@ -15,6 +15,7 @@ import msgspec
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 
+from riverrun import durable
 from riverrun.alerts.alerts import Alerts
 from riverrun.durations import Duration, from_micros, seconds, wall_clock
 from riverrun.errors import Closed, Conflict, Fenced, RiverrunError, TimedOut, Transient, Unavailable
@@ -117,7 +118,7 @@ class Run:
 
     def process(self, timeout: Duration | None = None) -> None:
         """Wait until everything appended before this call has taken effect."""
-        wanted = Position({name: topic.latest[name] for name, topic in self._inputs.items()})
+        wanted = Position({name: topic.ends() for name, topic in self._inputs.items()})
 
         def done() -> bool:
             if not self._live.is_set():
@@ -181,7 +182,7 @@ class Run:
         """Where the run is, and how it got on; answers after the end, too."""
         self._ask_spark()
         last = replace(self._committer.last, fence=self._fence)
-        ends = {name: topic.latest[name] for name, topic in self._inputs.items()}
+        ends = {name: topic.ends() for name, topic in self._inputs.items()}
         return FlowStatus(
             **msgspec.structs.asdict(read_status(self.name, last, ends, self._home)),
             state=self._state(),
@@ -271,7 +272,7 @@ class Run:
 
     def _go_live(self, deployment: Deployment) -> None:
         """Take in what comes, from where the home store is."""
-        os.makedirs(deployment.state, exist_ok=True)
+        durable.make_directory(deployment.state)
         parts = (self.flow, self._job, self._store, self._topics, deployment.home, self._suffix, self._fence)
         self._use(deployment, self._patience.through(lambda: self._make_committer(*parts)))
         deployment.finish(self._finishing)

@@ -67,7 +67,7 @@ class Rebuild:
         self.committer = self._successor.committer
         home, token = self._successor.home, self._successor.token
         self.deployment = deploy(river, job, self._successor.name, home, start, limit, token)
-        self._begin = Position(start or {name: topic.earliest[name] for name, topic in inputs.items()})
+        self._begin = Position(start or {name: topic.begins() for name, topic in inputs.items()})
         self._goal = self._successor.goal()
         self.failure: BaseException | None = None  # of the switch, for who waits for it
         self.over = threading.Event()

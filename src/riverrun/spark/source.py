@@ -203,8 +203,10 @@ def _wait(topics: Mapping[str, Topic], plan: Plan, timeout: float) -> None:
         return any(
             offset > plan.positions[name].get(p, 0)
             for name, topic in topics.items()
-            for p, offset in topic.latest[name].items()
+            for p, offset in topic.ends().items()
         )
 
-    with Bell([f"{topic.directory}/wake" for topic in topics.values()]) as bell:  # type: ignore[attr-defined]
+    with Bell() as bell:
+        for topic in topics.values():
+            topic.attach(bell)
         bell.wait_until(more, timeout)

@@ -152,9 +152,9 @@ def _tables(flow: Flow, inputs: Mapping[str, Any], options: Mapping[str, Any]) -
     """The rows of each topic as it takes them, in whatever form they were given."""
     found = {}
     for spec in input_specs(flow, options.get("topics", ()), 1):
-        resolved = spec.resolved()
-        rows = appendable(inputs.get(spec.name, []), resolved)
-        found[spec.name] = pa.Table.from_batches([RowSchema(resolved, Settings().max_record_bytes).batch(rows)])
+        stored = spec.resolve()
+        rows = appendable(inputs.get(spec.name, []), stored)
+        found[spec.name] = pa.Table.from_batches([RowSchema(stored, Settings().max_record_bytes).batch(rows)])
     return found
 
 

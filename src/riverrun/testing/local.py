@@ -172,12 +172,12 @@ class LocalRun:
 
     def _append(self, topic: str, rows: Any) -> None:
         opened = self._inputs[topic]
-        batch = opened._row_schema.batch(appendable(rows, opened.spec))
+        batch = opened.checked(appendable(rows, opened.spec))
         times = (self._flow.topics()[topic].time, opened.spec.time, "_time")
         time = next((name for name in times if name in batch.schema.names), None)
         self._clock.hear(batch.column(time) if time else pa.array([], pa.int64()))
         if batch.num_rows:
-            opened.append_batch(batch, None)
+            opened.backend.append(batch, None)
 
     def _process(self, finish: bool = False) -> None:
         while True:

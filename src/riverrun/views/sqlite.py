@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from riverrun import durable
 from riverrun.durations import Duration
 from riverrun.errors import Closed, Conflict, Corrupt, Invalid, NewerFormat, RiverrunError, TimedOut, Unavailable
 from riverrun.views import catalogue, sqlite_tables, sqlite_values
@@ -93,6 +94,8 @@ class SqliteStore(SqlRebuilds):
             raise NewerFormat(
                 f"{self.path} has format {version}, this Riverrun knows {catalogue.FORMAT}", hint="Update Riverrun"
             )
+        if not os.path.getsize(self.path):  # made just now
+            durable.make_private(self.path)  # and with it the files that SQLite puts beside it
         db.execute("pragma journal_mode = wal")
         db.execute("pragma synchronous = full")
         db.execute("pragma wal_autocheckpoint = 4000")

@@ -31,7 +31,7 @@ def committed(path: Path, more: int = 0, unaccounted: int = 0, unsent: int = 0) 
         changes = pa.table({"kind": list(counts), "events": list(counts.values()), "_weight": [1] * len(counts)})
         read = sum(counts.values())
         ledger = [{"node": "group-1", "input": "in", "read": read, **NOTHING, "accepted": read - unaccounted}]
-        positions = {topic: river.topic(topic).latest[topic] for topic in KINDS}
+        positions = {topic: river.topic(topic).ends() for topic in KINDS}
         river.store.commit(Epoch("shop", fence, 1, positions, {"events": changes}, ledger=ledger))
         sent = {name: table.num_rows for name, table in rows.items()}
         sent["clicks"] += unsent

@@ -95,7 +95,7 @@ class Observer:
         return self._query("bestsellers", _BEST)
 
     def _rows(self, topic: str) -> int:
-        return sum(self._river.topic(topic).latest[topic].values())
+        return sum(self._river.topic(topic).ends().values())
 
     def _query(self, view: str, query: str) -> list[dict[str, Any]]:
         try:

@@ -111,7 +111,7 @@ class Processing:
         """As a run would: what the store says, and what the process has said of itself."""
         from riverrun.runtime.stored_status import read_status
 
-        ends = {name: self._river.topic(name).latest[name] for name in self.flow.topics()}
+        ends = {name: self._river.topic(name).ends() for name in self.flow.topics()}
         home = f"{self._river.checkpoints}/{self.name}"
         stored = msgspec.structs.asdict(read_status(self.name, self._river.store.last(self.name), ends, home))
         if self.died is not None:

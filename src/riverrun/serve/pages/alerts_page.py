@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from riverrun.errors import OutOfRange
-from riverrun.log.plain import plain_rows
+from riverrun.log.json_rows import plain_rows
 from riverrun.log.topic import Topic
 from riverrun.runtime.status import AlertStatus
 from riverrun.serve.pages.flow_health import BUSY, OK, STOPPED, badge
@@ -47,7 +47,7 @@ def _told(history: History, flow: str, names: list[str], alerts: dict[str, Alert
     for topic in names:
         title = _title(topic, flow)
         alert = alerts.get(title)
-        fired = sum(history.backend.topic(topic).latest[topic].values())
+        fired = sum(history.backend.topic(topic).ends().values())
         rows.append(
             tag(
                 "tr",
@@ -109,7 +109,7 @@ def _fired(history: History, flow: str, names: list[str]) -> Html:
 
 
 def _read_newest(topic: Topic) -> list[dict[str, Any]]:
-    end, first = topic.latest[topic.name], topic.earliest[topic.name]
+    end, first = topic.ends(), topic.begins()
     start = {p: max(first[p], offset - _EACH) for p, offset in end.items()}
     try:
         rows = topic.read({topic.name: start}, {topic.name: dict(end)})

@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.log.topic import Summary, Topic
+from riverrun.log.topic import Topic
+from riverrun.log.topic_backend import Summary
 
 SECOND = 1_000_000
 KEPT = 900  # seconds
@@ -74,7 +75,7 @@ class ArrivalSample:
         self._topic = topic
         column = producers or topic.spec.producers
         self._producers = column if isinstance(column, str) and column in topic.schema.names else None
-        latest, first = topic.latest[topic.name], topic.earliest[topic.name]
+        latest, first = topic.ends(), topic.begins()
         back = _FEW // max(len(latest), 1)
         self._place = {p: max(first[p], offset - back) for p, offset in latest.items()}
         self._seconds: deque[Arrived] = deque()
@@ -96,8 +97,8 @@ class ArrivalSample:
 
     def look(self, watermark: int | None) -> None:
         """Take in what has come since. `watermark` is what it was before: older rows are remembered as late."""
-        end = dict(self._topic.latest[self._topic.name])
-        first = self._topic.earliest[self._topic.name]
+        end = self._topic.ends()
+        first = self._topic.begins()
         start = {p: max(self._place[p], first[p]) for p in end}
         count = sum(end[p] - start[p] for p in end)
         self._place = end
@@ -119,9 +120,7 @@ class ArrivalSample:
     def _read(self, start: Mapping[int, int], end: Mapping[int, int], watermark: int | None) -> None:
         columns = ["_time", "_received", "_partition", "_deleted"]
         columns += [self._producers] if self._producers else []
-        rows = pa.Table.from_batches(
-            self._topic.batches(start, end, columns), schema=self._topic.decoder(columns).schema
-        )
+        rows = self._topic.read_offsets(start, end, columns)
         rows = rows.filter(pc.and_(pc.invert(rows.column("_deleted")), pc.is_valid(rows.column("_time"))))
         if not rows.num_rows:
             return

@@ -253,7 +253,7 @@ class History:
             self.arrivals.pop(gone, None)
         for name in names:
             try:
-                latest = self.backend.topic(name).latest[name]
+                latest = self.backend.topic(name).ends()
                 self._doubtful.discard(name)
             except RiverrunError:
                 if name in self._doubtful:

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from riverrun import ddl
 from riverrun.errors import OutOfRange
+from riverrun.log.json_rows import plain_rows
 from riverrun.log.partitioner import partition_of
-from riverrun.log.plain import plain_rows
 from riverrun.log.topic import Topic
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Html, join, tag
@@ -82,8 +82,8 @@ def _form(topic: Topic, asked: Asked) -> Html:
 def _find(topic: Topic, key: str) -> Html:
     """The newest rows with a key. A key is always in the same partition, so only that one is read."""
     partition = partition_of(key.encode(), topic.partitions)
-    end = topic.latest[topic.name][partition]
-    start = max(topic.earliest[topic.name][partition], end - _LOOKED)
+    end = topic.ends()[partition]
+    start = max(topic.begins()[partition], end - _LOOKED)
     rows: list[dict[str, Any]] = []
     for batch in topic.batches({partition: start}, {partition: end}):
         same = batch.filter(pc.equal(batch.column("_key"), key))
@@ -96,7 +96,7 @@ def _find(topic: Topic, key: str) -> Html:
 
 
 def _tail(topic: Topic) -> Html:
-    end, first = topic.latest[topic.name], topic.earliest[topic.name]
+    end, first = topic.ends(), topic.begins()
     start = {p: max(first[p], offset - _TAIL) for p, offset in end.items()}
     button = tag("button", "Pause", type="button", data_pause=True, data_scripted=True, aria_pressed="false")
     head = tag("div", tag("h2", "Newest rows"), button, class_="row")

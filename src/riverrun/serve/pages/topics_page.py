@@ -65,7 +65,7 @@ def describe_topic(history: History, name: str) -> dict[str, Any]:
 
 
 def _describe(topic: Topic) -> dict[str, Any]:
-    first, last = topic.earliest[topic.name], topic.latest[topic.name]
+    first, last = topic.begins(), topic.ends()
     oldest = next((part.first_received for part in topic.summaries(first, last) if part.rows), None)
     return {**topic.describe(), "oldest": oldest}
 

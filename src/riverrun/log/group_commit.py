@@ -1,50 +1,23 @@
-"""Getting bytes to the disk: whole writes, and syncs now or every so often."""
+"""Making appends durable: one process syncs for all that wait, or a thread does it every so often."""
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
 
-from riverrun.errors import NotFound, RiverrunError, Unavailable
+from riverrun import durable
+from riverrun.errors import RiverrunError, Unavailable
 from riverrun.failpoints import failpoint
 from riverrun.log.board import Board, Ends
 from riverrun.log.lock import try_lock
 from riverrun.log.segment import list_segments, segment_path
 
-_IOV_MAX = 1000
 _PATIENCE = 0.25
 _PAUSE = 0.00005
-
-
-def write_all(fd: int, buffers: list[Any], at: int) -> None:
-    """All of the buffers at `at`, also when the system writes only some at a time."""
-    for i in range(0, len(buffers), _IOV_MAX):
-        views = [memoryview(b).cast("B") for b in buffers[i : i + _IOV_MAX] if len(b)]
-        while views:
-            done = os.pwritev(fd, views, at)
-            if done == 0:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            at += done
-            while views and done >= len(views[0]):
-                done -= len(views.pop(0))
-            if done:
-                views[0] = views[0][done:]
-
-
-def sync_file(path: str, sync: Any) -> None:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return  # removed by retention: nobody needs it durable
-    try:
-        sync(fd)
-    finally:
-        os.close(fd)
 
 
 class GroupCommit:
@@ -56,13 +29,13 @@ class GroupCommit:
         self._board = board
         self._publish = publish
         self._threads = threading.Lock()
-        self._fd = os.open(f"{directory}/sync", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = durable.open_file(f"{directory}/sync", os.O_RDWR | os.O_CREAT)
 
     def sync(self, target: int) -> None:
         """Return when commit `target` is on disk."""
         impatient = time.monotonic() + _PATIENCE
         while self._board.durable().commit < target:
-            refuse_failed(self._board, self._topic)
+            self._board.refuse_failed(self._topic)
             if not self._threads.acquire(blocking=False):
                 time.sleep(_PAUSE)
                 continue
@@ -84,42 +57,28 @@ class GroupCommit:
         os.close(self._fd)
 
     def _sync_written(self) -> None:
-        durable, written = self._board.durable(), self._board.written()
-        if durable.commit >= written.commit:
+        synced, written = self._board.durable(), self._board.written()
+        if synced.commit >= written.commit:
             return
         try:
             failpoint("sync.begin")
-            rolled = written.segment != durable.segment
+            rolled = written.segment != synced.segment
             for first_commit in list_segments(self._directory) if rolled else [written.segment]:
-                if durable.segment <= first_commit <= written.segment:
-                    sync_file(segment_path(self._directory, first_commit), os.fdatasync)
+                if synced.segment <= first_commit <= written.segment:
+                    with suppress(FileNotFoundError):  # removed by retention: nobody needs it durable
+                        durable.sync_data(segment_path(self._directory, first_commit))
             if rolled:
-                sync_file(self._directory, os.fsync)
+                with suppress(FileNotFoundError):  # being dropped
+                    durable.sync_directory(self._directory)
             failpoint("sync.done")
         except OSError as error:
-            refuse_dropped(self._board, self._topic)
+            self._board.refuse_dropped(self._topic)
             self._board.mark_failed()
             raise Unavailable(
                 f"topic {self._topic}: the disk refused to make an append durable ({error.strerror})",
                 hint=f"The topic accepts no writes. Check the disk, then run: riverrun topic repair {self._topic}",
             ) from error
         self._publish(written)
-
-
-def refuse_failed(board: Board, topic: str) -> None:
-    """After a failed fsync nothing is accepted until somebody has looked; in a dropped topic nothing at all."""
-    refuse_dropped(board, topic)
-    if board.failed:
-        raise Unavailable(
-            f"topic {topic} accepts no writes: an fsync failed, so nobody knows what is on the disk",
-            hint=f"Check the disk, then run: riverrun topic repair {topic}",
-        )
-
-
-def refuse_dropped(board: Board, topic: str) -> None:
-    """Whoever has the files of a dropped topic open must not write to nowhere."""
-    if board.dropped:
-        raise NotFound(f"topic {topic} was dropped", hint="Open it anew if it was made again")
 
 
 class IntervalSync:
