@@ -17,7 +17,7 @@ from riverrun.flow.operators.ends import ViewEnd
 from riverrun.flow.windows import tumbling
 from riverrun.river import River
 from riverrun.runtime.commit import Committer, Outputs
-from riverrun.spark.query import Run
+from riverrun.spark.run import Run
 
 COLUMNS = "user string, at timestamp"
 

@@ -24,7 +24,7 @@ from bench.nexmark.queries import QUERIES, Query
 from riverrun.flow.operators.ends import ViewEnd
 from riverrun.river import River
 from riverrun.runtime.commit import Committer, Outputs
-from riverrun.spark.query import Run
+from riverrun.spark.run import Run
 from riverrun.spark.session import cores
 
 APPEND = 20_000  # events

@@ -83,7 +83,7 @@ _MODULES = {
     "Position": "riverrun.position",
     "River": "riverrun.river",
     "Settings": "riverrun.settings",
-    "Run": "riverrun.spark.query",
+    "Run": "riverrun.spark.run",
     "View": "riverrun.views",
     "Change": "riverrun.views.changelog",
     "Snapshot": "riverrun.views.view",
@@ -143,7 +143,7 @@ if TYPE_CHECKING:
     from riverrun.position import Position as Position
     from riverrun.river import River as River
     from riverrun.settings import Settings as Settings
-    from riverrun.spark.query import Run as Run
+    from riverrun.spark.run import Run as Run
     from riverrun.views import View as View
     from riverrun.views.changelog import Change as Change
     from riverrun.views.view import Snapshot as Snapshot

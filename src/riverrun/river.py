@@ -30,7 +30,7 @@ from riverrun.settings import Settings, places
 
 if TYPE_CHECKING:
     from riverrun.flow import Flow
-    from riverrun.spark.query import Run
+    from riverrun.spark.run import Run
     from riverrun.views import Store, View
 
 _FORMAT = 1
@@ -184,7 +184,7 @@ class River:
         """
         self._check_open()
         try:
-            from riverrun.spark.query import Run
+            from riverrun.spark.run import Run
         except ImportError as error:
             raise _not_installed(error) from None
         run = Run(self, flow, start=start, suffix=suffix, rebuild=rebuild)
