@@ -13,9 +13,10 @@ from riverrun.log.topic import Topic
 from riverrun.runtime.control import Control, Report
 from riverrun.runtime.exchange import Exchange, InlineExchange
 from riverrun.runtime.host import Host
-from riverrun.runtime.packing import CONTROL, LATE, QUARANTINE, REPORT, Packer, Part, Shards, unpack
+from riverrun.runtime.packing import CONTROL, ERROR, LATE, QUARANTINE, REPORT, Packer, Part, Shards, unpack
 from riverrun.runtime.source import LogSource, Range
 from riverrun.runtime.task import Tasks
+from riverrun.runtime.transit import ErrorInTransit
 
 Aside = list[tuple[str, str, bytes]]
 """Rows put aside: the topic they belong to, the node, and an Arrow stream."""
@@ -98,6 +99,9 @@ def unpack_result(batches: Iterable[pa.RecordBatch], exchange: Exchange) -> Epoc
             control = control or msgspec.msgpack.decode(blob, type=Control)
         else:
             messages.append((branch, blob))
+    for kind, content in messages:
+        if kind == ERROR:
+            raise ErrorInTransit.decode(bytes(content)).arrive()
     if control is None:
         raise Corrupt("an epoch came back without its control")
     result = EpochResult(control, exchange=exchange)

@@ -38,6 +38,11 @@ class Deployment:
         return f"{self.home}/state"
 
     @property
+    def planner_error(self) -> str:
+        """Where the planner leaves the error it fails with: of what it raises, Spark passes on the text."""
+        return f"{self.home}/planner-error"
+
+    @property
     def finish_mark(self) -> str:
         """A file whose presence asks the planner to end the input."""
         return f"{self.home}/finish"

@@ -23,6 +23,7 @@ from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.exchange import ExchangeDirectory
 from riverrun.runtime.patience import Patience
+from riverrun.runtime.transit import pick_up_error
 from riverrun.spark import failures
 from riverrun.spark.compile import SparkJob
 from riverrun.spark.deployment import Deployment
@@ -74,6 +75,7 @@ class EpochQuery:
     def start(self) -> None:
         """Start, or start again."""
         self._raised = None
+        pick_up_error(self.deployment.planner_error)  # an old one
         if self._exchange is not None:
             self._exchange.sweep(None)
         self._query = (
@@ -100,7 +102,7 @@ class EpochQuery:
                     f"{self._around.who}: Spark's JVM has ended",
                     hint="Run the flow again; it goes on where it stopped",
                 ) from error
-            raise self._raised or error from None
+            raise self._raised or pick_up_error(self.deployment.planner_error) or error from None
 
     def pause_after(self, error: BaseException) -> float:
         """Seconds to wait before the query is started again; raises `error` where that cannot help."""
