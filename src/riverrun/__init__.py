@@ -67,6 +67,7 @@ _MODULES = {
     "stddev": "riverrun.flow.aggregates",
     "sum": "riverrun.flow.aggregates",
     "top": "riverrun.flow.aggregates",
+    "per_key": "riverrun.flow.operators.apply",
     "correct": "riverrun.flow.windows",
     "drop": "riverrun.flow.windows",
     "hopping": "riverrun.flow.windows",
@@ -127,6 +128,7 @@ if TYPE_CHECKING:
     from riverrun.flow.aggregates import stddev as stddev
     from riverrun.flow.aggregates import sum as sum
     from riverrun.flow.aggregates import top as top
+    from riverrun.flow.operators.apply import per_key as per_key
     from riverrun.flow.windows import correct as correct
     from riverrun.flow.windows import drop as drop
     from riverrun.flow.windows import hopping as hopping
