@@ -20,6 +20,7 @@ from riverrun.flow.operators.join_streams import JoinStreams
 from riverrun.flow.operators.latest import Latest
 from riverrun.flow.operators.lookup import Lookup
 from riverrun.flow.operators.rows import Where
+from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.source import Source
 from riverrun.flow.operators.window import END, START, Window
 from riverrun.flow.place import caller, declaration
@@ -68,6 +69,14 @@ class Stream(Relation):
             )
         names.choice("emit", emit, ("final", "update"))
         return Windowed(self, window, names.columns("by", by, self.schema), policy, emit)
+
+    @declaration
+    def sample(self, fraction: float, by: Names) -> Stream:
+        """All rows of a share of the keys: the same keys every time, chosen by their hash."""
+        if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
+            raise Invalid(f"sample: a share lies between 0 and 1, not {fraction!r}")
+        keys = names.some("by", by, self.schema)
+        return Stream(self.graph, self._add(Sample, fraction=float(fraction), by=keys))
 
     @declaration
     def apply(self, step: Callable[..., Any] | PerKey, by: Names, state: str, output: str) -> Stream:

@@ -24,6 +24,7 @@ from riverrun.flow.operators.join_tables import JoinTables
 from riverrun.flow.operators.latest import Latest
 from riverrun.flow.operators.lookup import Lookup
 from riverrun.flow.operators.node import Node
+from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.table import TableSource
 from riverrun.flow.operators.top import Newest, Top
 from riverrun.flow.operators.versus import Versus
@@ -42,6 +43,7 @@ from riverrun.kernels.kernel import Kernel
 from riverrun.kernels.latest import LatestKernel
 from riverrun.kernels.lookup import LookupKernel
 from riverrun.kernels.per_key import step_by_key
+from riverrun.kernels.sample import SampleKernel
 from riverrun.kernels.session import SessionKernel
 from riverrun.kernels.sides import JoinOutput, Sides
 from riverrun.kernels.sliding import SlidingKernel
@@ -172,6 +174,7 @@ KERNELS: dict[type[Node], Callable[[Any, Mapping[str, Columns]], Kernel]] = {
     Latest: lambda node, inputs: LatestKernel(node.by, inputs["in"]),
     Lookup: lambda node, inputs: LookupKernel(_sides(node, inputs), node.how, retracts=node.left.retracts),
     Newest: _top,
+    Sample: lambda node, inputs: SampleKernel(node.fraction, node.by),
     TableSource: lambda node, inputs: TableKernel(node.key, inputs["in"]),
     Top: _top,
     Versus: lambda node, inputs: VersusKernel(node.routes[0], node.earlier, inputs["in"]),
