@@ -15,8 +15,8 @@ from riverrun.state.table import State, TableSpec
 
 @dataclass(frozen=True)
 class SampleKernel:
-    """Rows whose key hashes into the first `fraction` of all hashes; the others are counted as dropped by nobody: they
-    are accepted, and lead to nothing."""
+    """Rows whose key hashes into the first `fraction` of all hashes. The ledger counts the others as accepted, too: they
+    were read and lead to nothing, as rows that a `where` leaves out."""
 
     fraction: float
     by: tuple[str, ...]
