@@ -20,8 +20,9 @@ from riverrun.durations import wall_clock
 from riverrun.errors import Closed, Conflict, Fenced, Invalid, NotFound, OutOfRange, TimedOut
 from riverrun.views import Condition, Epoch, Selection, Store, View, ViewSpec
 from riverrun.views.columns import rows_of
-from riverrun.views.postgres import PostgresStore
-from riverrun.views.sqlite import SqliteStore
+from riverrun.views.sql.postgres import PostgresDatabase
+from riverrun.views.sql.sqlite import SqliteDatabase
+from riverrun.views.sql.sqlstore import SqlStore
 
 SCHEMA = "user string, n bigint"
 HOUR = 3_600_000_000
@@ -639,11 +640,11 @@ class StoreContract:
         for limit in ("1", 1.5, True, -1, 1 << 70):
             with pytest.raises(Invalid, match="limit must be a whole number from 0"):
                 view.rows(limit=limit)
-        with pytest.raises(Invalid, match="a condition is a text, not 5"):
+        with pytest.raises(Invalid, match="a condition is a string, not 5"):
             view.rows(5)
         with pytest.raises(Invalid, match="not a cursor: 1"):
             view.changes(since=1)
-        with pytest.raises(Invalid, match="a query is a text, not None"):
+        with pytest.raises(Invalid, match="a query is a string, not None"):
             view.sql(None)
         with pytest.raises(Invalid, match="parameters are a list or a dict"):
             view.sql("select 1", 5)
@@ -1110,8 +1111,8 @@ class TestSqlite(StoreContract):
 
     @pytest.fixture
     def again(self, path, request):
-        def opened(**options) -> SqliteStore:
-            made = SqliteStore(path, **options)
+        def opened(**options) -> SqlStore:
+            made = SqlStore(SqliteDatabase(path), **options)
             request.addfinalizer(made.close)
             return made
 
@@ -1133,8 +1134,8 @@ class TestPostgres(StoreContract):
     def again(self, request):
         schema = f'Odd "schema" {next(_numbers)}'
 
-        def opened(**options) -> PostgresStore:
-            made = PostgresStore(shared_server().url, schema=schema, **options)
+        def opened(**options) -> SqlStore:
+            made = SqlStore(PostgresDatabase(shared_server().url, schema=schema), **options)
             request.addfinalizer(made.close)
             return made
 

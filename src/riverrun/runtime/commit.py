@@ -24,8 +24,8 @@ from riverrun.runtime.manifest import Manifest, SourceClock, computation
 from riverrun.runtime.outputs import alert_topic, quarantine, view_spec
 from riverrun.state.directory import StateDirectory
 from riverrun.views import Epoch, Store
-from riverrun.views.net import net
-from riverrun.views.ops import DELETE, INSERT, NEW, OLD, OP
+from riverrun.views.keyed_changes import net
+from riverrun.views.layout import DELETE, INSERT, NEW, OLD, OP
 
 COUNTS = ("read", "accepted", "late_dropped", "late_aside", "duplicates", "quarantined")
 

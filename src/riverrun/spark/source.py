@@ -26,8 +26,7 @@ from riverrun.runtime.job import Job
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.planner import Limit, Plan, Planner
 from riverrun.runtime.source import Range, control, ranges, read
-from riverrun.views import Last
-from riverrun.views.places import open_store
+from riverrun.views import Last, open_store
 
 _PATIENCE = 0.5  # how long the planner waits for rows before it says "nothing new"; ended by new rows at once
 _GLANCE = 0.05  # seconds between two looks at how far a rebuild may read

@@ -22,7 +22,7 @@ from riverrun.runtime.blob import PACKED, Packer
 from riverrun.runtime.branch import Item
 from riverrun.runtime.job import Branch, Job, struct_name
 from riverrun.testing.translation import HINT, translated
-from riverrun.views.layout import quoted
+from riverrun.views.sql.conditions import quoted
 
 Batches = Iterable[pa.RecordBatch]
 

@@ -16,8 +16,7 @@ from riverrun.errors import Invalid, NotFound, OutOfRange, TimedOut, Unavailable
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import rows_of, scalar
-from riverrun.views.epoch import ViewProgress
-from riverrun.views.positions import Positions, as_position
+from riverrun.views.epoch import Positions, ViewProgress, as_position
 from riverrun.views.selection import check_count
 from riverrun.views.spec import ViewSpec
 from riverrun.views.store import Store
@@ -84,17 +83,17 @@ class View:
     ) -> list[dict[str, Any]]:
         """One read-only query in the store's SQL; every view of the store is a table under its own name."""
         if not isinstance(query, str):
-            raise Invalid(f"a query is a text, not {query!r}", hint='Write "select … from view"')
+            raise Invalid(f"a query is a string, not {query!r}", hint='Write "select … from view"')
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
             raise Invalid(f"parameters are a list or a dict, not {parameters!r}")
         self._wait_for(at_least, timeout)
         return self._store.query(query, parameters, seconds(timeout))
 
     def changes(self, since: str | None = None, timeout: Duration | None = None) -> Iterator[Change]:
-        """The changes behind a cursor, then new ones as they come. Without `since`: from the oldest that is kept.
+        """The changes after a cursor, then new ones as they come. Without `since`: from the oldest that is kept.
 
         The loop ends after `timeout` without a change; without one it goes on until it is left. `OutOfRange` when
-        changes behind the cursor are no longer kept.
+        changes after the cursor are no longer kept.
         """
         return self._follow(None if since is None else Cursor.parse(since), seconds(timeout))
 
@@ -115,7 +114,7 @@ class View:
 
     @property
     def cursor(self) -> str:
-        """The place behind the newest change: `changes(since=view.cursor)` gives only what comes from now on."""
+        """The place after the newest change: `changes(since=view.cursor)` gives only what comes from now on."""
         return str(Cursor(self._store.progress(self.name).commit))
 
     @property

@@ -1,4 +1,4 @@
-"""Conditions given as text: one expression over the columns, nothing else."""
+"""Conditions given as strings: one expression over the columns, nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from riverrun.errors import Invalid
-from riverrun.views.layout import quoted
 
 _TOKEN = re.compile(
     r"""(?P<text>'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\])"""
@@ -29,16 +28,21 @@ _CALL = re.compile(r"\s*\(")
 _PREFIXES = frozenset("xXbB")  # of literals that are still read as plain quoted text
 
 
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def condition(where: str, columns: Sequence[str]) -> str:
     """The condition with the columns in quotes, so that no database takes `user` or `End` for a word of its own.
 
-    `Invalid` unless the text can only be one expression: brackets match, and there is no statement or comment in it.
+    `Invalid` unless the string can only be one expression: brackets match, and there is no statement or comment in it.
 
     >>> condition("User = 'it''s; me' and upper(name) <> 'X'", ["user", "name"])
     '"user" = \\'it\\'\\'s; me\\' and upper("name") <> \\'X\\''
     """
     if not isinstance(where, str):
-        raise Invalid(f"a condition is a text, not {where!r}", hint="Write one SQL condition over the view's columns")
+        raise Invalid(f"a condition is a string, not {where!r}", hint="Write one SQL condition over the view's columns")
     known = {name.lower(): name for name in columns}
     depth, before, made = 0, "", []
     typed: int | None = None
@@ -50,7 +54,7 @@ def condition(where: str, columns: Sequence[str]) -> str:
         if kind in ("comment", "bad"):
             _refuse(where, f"{text!r} in it")
         if kind == "text" and before and before not in _PREFIXES:
-            _refuse(where, f"{before + text!r} in it; write text in plain single quotes")
+            _refuse(where, f"{before + text!r} in it; write strings in plain single quotes")
         if kind == "word" and word in known and word not in _OPERATORS and not _CALL.match(where, token.end()):
             made.append(quoted(known[word]))
         else:

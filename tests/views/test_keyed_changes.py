@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.views import ViewOracle
-from riverrun.views.net import net
-from riverrun.views.ops import DELETE, INSERT, NEW, OLD
+from riverrun.views.keyed_changes import net
+from riverrun.views.layout import DELETE, INSERT, NEW, OLD
 
 SCHEMA = {"a": pl.String, "b": pl.Int64, "x": pl.Float64, "w": pl.Int64}
 KEY = ("a", "b")

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from riverrun.views.spec import ViewSpec
+from riverrun.views.sql.sqlite_binding import NAN
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-NAN = "NaN"
 _DIALECT = "sqlite"
 _MARK = "riverrun:"
 _LOCAL, _MOMENT, _DAY, _DOUBLE = "timestamp", "timestamptz", "date", "double"
