@@ -72,7 +72,7 @@ class PostgresDatabase:
         connection = psycopg.connect(self._url, autocommit=True, **self._limits)
         connection.execute(
             "select set_config('search_path', %s, false), set_config('timezone', 'UTC', false),"
-            " set_config('client_min_messages', 'warning', false)",
+            " set_config('client_min_messages', 'warning', false), set_config('jit', 'off', false)",
             (quoted(self._schema),),
         )
         return connection

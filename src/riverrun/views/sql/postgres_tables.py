@@ -7,7 +7,7 @@ epoch's rows come in by COPY into a temporary table, and from there by one state
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from riverrun.errors import Invalid
 from riverrun.views.columns import Kept
-from riverrun.views.layout import DELETE, INSERT, NEW, OP, Layout
+from riverrun.views.layout import DELETE, INSERT, NEW, OLD, OP, Layout
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sql.catalogue import ViewRow
 from riverrun.views.sql.conditions import quoted
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _LONGEST_NAME = 63
+_MANY = 50_000
 
 
 class PostgresTransaction:
@@ -84,42 +85,68 @@ class PostgresTables(ViewTables):
     def write(self, db: Transaction, view: ViewRow, parts: Sequence[pl.DataFrame]) -> None:
         import polars as pl
 
-        layout = view.layout
-        gone = [changes.filter(pl.col(OP) == DELETE).select(layout.key) for changes in parts]
-        if self._stage(db, view, gone):
-            for condition in _same_key(layout, gone):
-                db.run(f"delete from {table_of(view)} t using {_stage(view)} s where {condition}")
-        new = [changes.filter(pl.col(OP).is_in([INSERT, NEW])).drop(OP) for changes in parts]
-        if self._stage(db, view, new):
-            values = ", ".join(typed(name, kind) for name, kind in types_of(layout).items())
-            changed = [f"{name} = excluded.{name}" for name in layout.columns if name not in layout.key]
-            action = f"update set {', '.join(changed)}" if changed else "nothing"
-            db.run(
-                f"insert into {table_of(view)} ({', '.join(layout.columns)}) select {values} from {_stage(view)}"
-                f" on conflict ({', '.join(layout.key)}) do {action}"
-            )
+        def rows_of(op: int) -> list[pl.DataFrame]:
+            return [changes.filter(pl.col(OP) == op) for changes in parts]
 
-    def _stage(self, db: Transaction, view: ViewRow, parts: Sequence[pl.DataFrame]) -> bool:
-        """Copy rows into the connection's own table, where they are alone; False when there are none."""
-        parts = [part for part in parts if part.height]
-        if not parts:
-            return False
+        self._stage(db, view, [changes.filter(pl.col(OP) != OLD) for changes in parts])
+        for same in _same_key(view.layout, rows_of(DELETE)):
+            db.run(f"delete from {table_of(view)} t using {_stage(view)} s where s.op = {DELETE} and {same}")
+        if _are_many(rows_of(NEW), view.layout.key):
+            self._merge(db, view, NEW)
+        else:
+            self._upsert(db, view, NEW)
+        self._insert(db, view, INSERT)
+
+    def _insert(self, db: Transaction, view: ViewRow, op: int) -> None:
+        """Write staged rows that are new. If one is not after all, as in a rebuild, where none is looked up, the slower way
+        is taken."""
+        db.run("savepoint inserting")
+        try:
+            db.run(f"insert into {table_of(view)} ({_names(view.layout)}) {_staged(view, op)}")
+        except psycopg.errors.UniqueViolation:
+            db.run("rollback to savepoint inserting")
+            self._upsert(db, view, op)
+        db.run("release savepoint inserting")
+
+    def _upsert(self, db: Transaction, view: ViewRow, op: int) -> None:
+        """Write staged rows one by one, each in place of one that has its key."""
         layout = view.layout
-        columns = ", ".join(f"{name} {KEPT[kind]}" for name, kind in zip(layout.columns, layout.kinds, strict=True))
-        db.run(f"create temporary table if not exists {_stage(view)} ({columns}) on commit delete rows")
+        changed = ", ".join(f"{name} = excluded.{name}" for name in _values(layout))
+        db.run(
+            f"insert into {table_of(view)} ({_names(layout)}) {_staged(view, op)}"
+            f" on conflict ({', '.join(layout.key)}) do {f'update set {changed}' if changed else 'nothing'}"
+        )
+
+    def _merge(self, db: Transaction, view: ViewRow, op: int) -> None:
+        """The same by a join, which takes half the time where a good part of the table changes."""
+        layout = view.layout
+        db.run(
+            f"merge into {table_of(view)} t using ({_staged(view, op)}) s"
+            f" on {' and '.join(f't.{name} = s.{name}' for name in layout.key)}"
+            f" when matched then update set {', '.join(f'{name} = s.{name}' for name in _values(layout))}"
+            f" when not matched then insert ({_names(layout)}) values ({_names(layout)})"
+        )
+
+    def _stage(self, db: Transaction, view: ViewRow, parts: Sequence[pl.DataFrame]) -> None:
+        """Copy rows into the connection's own table, where they are alone; `OP` is there as `op`."""
+        layout = view.layout
+        columns = [f"{name} {KEPT[kind]}" for name, kind in zip(layout.columns, layout.kinds, strict=True)]
+        db.run(
+            f"create temporary table if not exists {_stage(view)} ({', '.join(columns)}, op int) on commit delete rows"
+        )
         db.run(f"truncate {_stage(view)}")
         assert isinstance(db, PostgresTransaction)
-        copying = f"copy {_stage(view)} ({', '.join(parts[0].columns)}) from stdin (format csv)"
-        with db.connection.cursor().copy(copying) as copy:
+        names = ", ".join("op" if name == OP else name for name in parts[0].columns)
+        with db.connection.cursor().copy(f"copy {_stage(view)} ({names}) from stdin (format csv)") as copy:
             for part in parts:
                 copy.write(_csv(layout, part))
-        return True
 
     def find(self, db: Transaction, view: ViewRow, keys: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 
         rows: list[tuple[Any, ...]] = []
-        if db.one(f"select 1 from {table_of(view)} limit 1") and self._stage(db, view, [keys]):
+        if db.one(f"select 1 from {table_of(view)} limit 1"):
+            self._stage(db, view, [keys])
             columns = self.kept(view.layout, "t.{}")
             for condition in _same_key(view.layout, [keys]):
                 rows += db.all(f"select {columns} from {table_of(view)} t join {_stage(view)} s on {condition}")
@@ -178,12 +205,27 @@ def _stage(view: ViewRow) -> str:
     return f'pg_temp."riverrun:stage:{view.rows}"'
 
 
+def _staged(view: ViewRow, op: int) -> str:
+    """The staged rows of one kind of change, as the table has them."""
+    columns = (f"{typed(name, kind)} as {name}" for name, kind in types_of(view.layout).items())
+    return f"select {', '.join(columns)} from {_stage(view)} where op = {op}"
+
+
+def _names(layout: Layout) -> str:
+    return ", ".join(layout.columns)
+
+
+def _values(layout: Layout) -> list[str]:
+    """The columns that are not in the key."""
+    return [name for name in layout.columns if name not in layout.key]
+
+
 def _given(kept_type: str, kind: pa.DataType) -> str:
     """A parameter, given as a kept value, as a value of a column."""
     return f"(select {typed('v', kind)} from (select ?::{kept_type} as v) as given)"
 
 
-def _same_key(layout: Layout, parts: Sequence[pl.DataFrame]) -> Iterator[str]:
+def _same_key(layout: Layout, parts: Sequence[pl.DataFrame]) -> list[str]:
     """Conditions under which a row `t` has the key of a staged row `s`, one for each way parts of a key are null.
 
     `is not distinct from` would say it in one, but cannot use an index.
@@ -196,8 +238,14 @@ def _same_key(layout: Layout, parts: Sequence[pl.DataFrame]) -> Iterator[str]:
         null = f"t.{name} is null and s.{name} is null"
         nulls = sum(part[name].null_count() for part in parts)
         choices.append([equal] * (nulls < total) + [null] * (nulls > 0))
-    for chosen in product(*choices):
-        yield " and ".join(chosen)
+    return [" and ".join(chosen) for chosen in product(*choices)]
+
+
+def _are_many(parts: Sequence[pl.DataFrame], key: Sequence[str]) -> bool:
+    """Whether so many rows are updated that it is worth while to read the table for it; none may have a null in its key."""
+    return sum(part.height for part in parts) >= _MANY and not any(
+        part[name].null_count() for part in parts for name in key
+    )
 
 
 def _csv(layout: Layout, rows: pl.DataFrame) -> bytes:
@@ -208,7 +256,9 @@ def _csv(layout: Layout, rows: pl.DataFrame) -> bytes:
     columns = []
     for name in rows.columns:
         column = rows[name]
-        if layout.kind(name) is Kept.BYTES:
+        if name == OP:
+            pass
+        elif layout.kind(name) is Kept.BYTES:
             column = "\\x" + column.bin.encode("hex")
         elif layout.kind(name) is Kept.TEXT and column.str.contains("\0", literal=True).any():
             column = column.str.replace_all("\0", "\ufffd", literal=True)

@@ -66,9 +66,9 @@ def typed(column: str, kind: pa.DataType) -> str:
     is_ = pa.types
     if is_.is_timestamp(kind):
         # Days and seconds apart: one number of microseconds would lose digits on its way through a double.
-        days = f"floor({column}::numeric / {_DAY})::int"
-        rest = f"({column} - floor({column}::numeric / {_DAY}) * {_DAY})::double precision / 1000000"
-        return f"({type_name(kind)} 'epoch' + make_interval(days => {days}, secs => {rest}))"
+        rest = f"mod(mod({column}, {_DAY}) + {_DAY}, {_DAY})"
+        days, seconds = f"(({column} - {rest}) / {_DAY})::int", f"{rest}::double precision / 1000000"
+        return f"({type_name(kind)} 'epoch' + make_interval(days => {days}, secs => {seconds}))"
     if is_.is_date(kind):
         return f"(date 'epoch' + {column}::int)"
     if is_.is_boolean(kind):

@@ -21,17 +21,20 @@ if TYPE_CHECKING:
 NAN = "NaN"
 _ROWS_PER_STATEMENT = 500  # fewer cost more time per row, more do not cost less
 _MOST_PARAMETERS = 32_000
+_ROWS_AT_ONCE = 32_000  # as Python objects
 
 
 def bound(layout: Layout, rows: pl.DataFrame) -> Iterator[tuple[str, list[Any]]]:
     """The rows for statements with many of them each: marks such as "(?,?),(?,?)", and the parameters."""
     width = rows.width
     most = max(1, min(_ROWS_PER_STATEMENT, _MOST_PARAMETERS // max(width, 1)))
-    for part in rows.iter_slices(most):
-        parameters: list[Any] = [None] * (part.height * width)
+    for part in rows.iter_slices(_ROWS_AT_ONCE):
+        values: list[Any] = [None] * (part.height * width)
         for i, name in enumerate(rows.columns):
-            parameters[i::width] = _values(part[name], layout.kind(name), name in layout.key)
-        yield _marks(part.height, width), parameters
+            values[i::width] = _values(part[name], layout.kind(name), name in layout.key)
+        for start in range(0, len(values), most * width):
+            parameters = values[start : start + most * width]
+            yield _marks(len(parameters) // width, width), parameters
 
 
 @lru_cache(maxsize=256)
