@@ -157,7 +157,9 @@ class Committer:
             ledger=_added(self.last.ledger, made.counts),
             received=made.control.received,
             rebuild=self._rebuild,
-            whole=frozenset(n + self._suffix for n, end in self._flow.views.items() if end.node.is_table),
+            whole=frozenset(
+                name + self._suffix for name, end in self._flow.views.items() if end.node.is_table or end.keeps_all
+            ),
         )
         self._store.commit(epoch)
         failpoint("commit.store")
