@@ -73,7 +73,7 @@ class Layout:
 
 
 # As Polars writes strings: so that nothing is limited to 2 GiB, and nothing is copied on the way back.
-_LARGE = {kind: kind.arrow for kind in Kept} | {Kept.TEXT: pa.large_string(), Kept.BYTES: pa.large_binary()}
+_LARGE = {kind: kind.arrow for kind in Kept} | {Kept.STRING: pa.large_string(), Kept.BYTES: pa.large_binary()}
 
 
 @lru_cache(maxsize=1024)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,15 @@ def settle(spec: ViewSpec, rows: pa.Table) -> Settled:
 
     layout = layout_of(spec)
     return Settled.from_frame(spec, net(layout.keep(rows), WEIGHT, layout.key))
+
+
+def settled_parts(spec: ViewSpec, changes: pa.Table | Sequence[Settled]) -> list[Settled]:
+    """The changes that an epoch has for a view, settled now unless they are; without parts that change nothing."""
+    if isinstance(changes, pa.Table):
+        changes = [settle(spec, changes)] if changes.num_rows else []
+    for part in changes:
+        part.check(spec)
+    return [part for part in changes if part.batch.num_rows]
 
 
 def _shape(spec: ViewSpec) -> bytes:

@@ -48,8 +48,7 @@ class View:
     ) -> dict[str, Any] | None:
         """The row with this key, or None. A composite key is a list in the key's order, or a dict by column."""
         self._wait_for(at_least, timeout)
-        found = self._store.lookup(self.name, _key_parts(self.spec, key))
-        rows = rows_of(found)
+        rows = rows_of(self._store.lookup(self.name, _key_parts(self.spec, key)))
         return rows[0] if rows else None
 
     def rows(
@@ -229,10 +228,10 @@ class Snapshot:
 
     def get(self, key: Any) -> dict[str, Any] | None:
         """The row with this key, or None."""
-        found = self._table
+        table = self._table
         for name, part in zip(self._spec.key, _key_parts(self._spec, key), strict=True):
-            found = found.filter(_equal(found.column(name), part[0]))
-        rows = rows_of(found)
+            table = table.filter(_equal(table.column(name), part[0]))
+        rows = rows_of(table)
         return rows[0] if rows else None
 
     def rows(self, where: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
@@ -242,8 +241,8 @@ class Snapshot:
     def arrow(self, where: str | None = None, limit: int | None = None) -> pa.Table:
         """The same rows as an Arrow table."""
         check_count("limit", limit)
-        found = self._table if where is None else self._store.matching(self._spec, self._table, where)
-        return found.slice(0, limit)
+        rows = self._table if where is None else self._store.matching(self._spec, self._table, where)
+        return rows.slice(0, limit)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows())

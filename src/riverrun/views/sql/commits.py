@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from riverrun.columns import WEIGHT
 from riverrun.errors import NotFound, Transient, did_you_mean
 from riverrun.failpoints import failpoint
 from riverrun.views.epoch import Epoch
 from riverrun.views.layout import INSERT, OP
-from riverrun.views.settled import Settled, settle
-from riverrun.views.spec import ViewSpec
+from riverrun.views.settled import Settled, settled_parts
 from riverrun.views.sql import flow_progress
 from riverrun.views.sql.catalogue import LIVE, ViewRow, find_views
 from riverrun.views.sql.change_log import ChangeLog
@@ -67,10 +64,12 @@ class Commits:
         return True
 
     def _change(self, db: Transaction, view: ViewRow, parts: Sequence[Settled], at: FlowRow, whole: bool) -> None:
+        import polars as pl
+
         visible = view.rebuild == LIVE  # nobody follows the rows of a rebuild
         if visible and not whole:
             parts = [self._with_old(db, view, part) for part in parts]
-        self._tables.write(db, view, [part.to_frame() for part in parts])
+        self._tables.write(db, view, pl.concat([part.to_frame() for part in parts]))
         if visible:
             self._log.write(db, view, [part.batch for part in parts], at)
 
@@ -96,17 +95,7 @@ class Commits:
 
 def settle_all(epoch: Epoch, views: Mapping[str, ViewRow]) -> dict[int, list[Settled]]:
     """The changes of these views ready to be written, by the number of their table."""
-    return {view.rows: _settled(view.spec, epoch.changes[name]) for name, view in views.items()}
-
-
-def _settled(spec: ViewSpec, changes: pa.Table | Sequence[Settled]) -> list[Settled]:
-    if isinstance(changes, pa.Table):
-        parts = [settle(spec, changes)] if changes.num_rows else []
-    else:
-        parts = list(changes)
-        for part in parts:
-            part.check(spec)
-    return [part for part in parts if part.batch.num_rows]
+    return {view.rows: settled_parts(view.spec, epoch.changes[name]) for name, view in views.items()}
 
 
 def _weighted(rows: pl.DataFrame, weight: int) -> pl.DataFrame:

@@ -25,7 +25,7 @@ _OPERATORS = frozenset(
 )
 _TYPES = frozenset(("date", "timestamp"))  # of literals such as timestamp '2026-01-31 12:00:00'
 _CALL = re.compile(r"\s*\(")
-_PREFIXES = frozenset("xXbB")  # of literals that are still read as plain quoted text
+_PREFIXES = frozenset("xXbB")  # of literals that are still read as plain quoted strings
 
 
 def quoted(name: str) -> str:
@@ -43,8 +43,9 @@ def condition(where: str, columns: Sequence[str]) -> str:
     """
     if not isinstance(where, str):
         raise Invalid(f"a condition is a string, not {where!r}", hint="Write one SQL condition over the view's columns")
-    known = {name.lower(): name for name in columns}
-    depth, before, made = 0, "", []
+    named = {name.lower(): name for name in columns}
+    depth, before = 0, ""
+    pieces: list[str] = []
     typed: int | None = None
     for token in _TOKEN.finditer(where):
         kind, text = token.lastgroup, token[0]
@@ -55,14 +56,14 @@ def condition(where: str, columns: Sequence[str]) -> str:
             _refuse(where, f"{text!r} in it")
         if kind == "text" and before and before not in _PREFIXES:
             _refuse(where, f"{before + text!r} in it; write strings in plain single quotes")
-        if kind == "word" and word in known and word not in _OPERATORS and not _CALL.match(where, token.end()):
-            made.append(quoted(known[word]))
+        if kind == "word" and word in named and word not in _OPERATORS and not _CALL.match(where, token.end()):
+            pieces.append(quoted(named[word]))
         else:
-            made.append(text)
+            pieces.append(text)
         if kind == "text" and typed is not None:
-            made[typed] = ""  # the column says it too, and not every database knows the word
+            pieces[typed] = ""  # the column says it too, and not every database knows the word
         if text.strip():
-            typed = len(made) - 1 if kind == "word" and word in _TYPES else None
+            typed = len(pieces) - 1 if kind == "word" and word in _TYPES else None
         depth += (kind == "open") - (kind == "close")
         if depth < 0:
             break
@@ -71,7 +72,7 @@ def condition(where: str, columns: Sequence[str]) -> str:
         _refuse(where, "brackets that do not match")
     if not where.strip():
         _refuse(where, "nothing in it")
-    return "".join(made)
+    return "".join(pieces)
 
 
 def _refuse(where: str, why: str) -> NoReturn:

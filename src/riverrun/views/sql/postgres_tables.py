@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 63
 _MANY = 50_000
+_ROWS_AT_ONCE = 100_000  # as CSV
 
 
 class PostgresTransaction:
@@ -66,7 +67,7 @@ class PostgresTables(ViewTables):
 
     def drop(self, db: Transaction, view: ViewRow) -> None:
         db.run(f"drop table {table_of(view)}")
-        db.run(f"drop table if exists {_stage(view)}")
+        db.run(f"drop table if exists {_stage_of(view)}")
 
     def publish(self, db: Transaction, view: ViewRow) -> None:
         name, select = quoted(view.spec.name), f"select {self.shown(view)} from {table_of(view)}"
@@ -82,16 +83,13 @@ class PostgresTables(ViewTables):
     def unpublish(self, db: Transaction, view: ViewRow) -> None:
         db.run(f"drop view {quoted(view.spec.name)}")
 
-    def write(self, db: Transaction, view: ViewRow, parts: Sequence[pl.DataFrame]) -> None:
+    def write(self, db: Transaction, view: ViewRow, changes: pl.DataFrame) -> None:
         import polars as pl
 
-        def rows_of(op: int) -> list[pl.DataFrame]:
-            return [changes.filter(pl.col(OP) == op) for changes in parts]
-
-        self._stage(db, view, [changes.filter(pl.col(OP) != OLD) for changes in parts])
-        for same in _same_key(view.layout, rows_of(DELETE)):
-            db.run(f"delete from {table_of(view)} t using {_stage(view)} s where s.op = {DELETE} and {same}")
-        if _are_many(rows_of(NEW), view.layout.key):
+        self._stage(db, view, changes.filter(pl.col(OP) != OLD))
+        for same in _same_key(view.layout, changes.filter(pl.col(OP) == DELETE)):
+            db.run(f"delete from {table_of(view)} t using {_stage_of(view)} s where s.op = {DELETE} and {same}")
+        if _are_many(changes.filter(pl.col(OP) == NEW), view.layout.key):
             self._merge(db, view, NEW)
         else:
             self._upsert(db, view, NEW)
@@ -127,18 +125,16 @@ class PostgresTables(ViewTables):
             f" when not matched then insert ({_names(layout)}) values ({_names(layout)})"
         )
 
-    def _stage(self, db: Transaction, view: ViewRow, parts: Sequence[pl.DataFrame]) -> None:
+    def _stage(self, db: Transaction, view: ViewRow, rows: pl.DataFrame) -> None:
         """Copy rows into the connection's own table, where they are alone; `OP` is there as `op`."""
-        layout = view.layout
+        layout, stage = view.layout, _stage_of(view)
         columns = [f"{name} {KEPT[kind]}" for name, kind in zip(layout.columns, layout.kinds, strict=True)]
-        db.run(
-            f"create temporary table if not exists {_stage(view)} ({', '.join(columns)}, op int) on commit delete rows"
-        )
-        db.run(f"truncate {_stage(view)}")
+        db.run(f"create temporary table if not exists {stage} ({', '.join(columns)}, op int) on commit delete rows")
+        db.run(f"truncate {stage}")
         assert isinstance(db, PostgresTransaction)
-        names = ", ".join("op" if name == OP else name for name in parts[0].columns)
-        with db.connection.cursor().copy(f"copy {_stage(view)} ({names}) from stdin (format csv)") as copy:
-            for part in parts:
+        names = ", ".join("op" if name == OP else name for name in rows.columns)
+        with db.connection.cursor().copy(f"copy {stage} ({names}) from stdin (format csv)") as copy:
+            for part in rows.iter_slices(_ROWS_AT_ONCE):
                 copy.write(_csv(layout, part))
 
     def find(self, db: Transaction, view: ViewRow, keys: pl.DataFrame) -> pl.DataFrame:
@@ -146,10 +142,10 @@ class PostgresTables(ViewTables):
 
         rows: list[tuple[Any, ...]] = []
         if db.one(f"select 1 from {table_of(view)} limit 1"):
-            self._stage(db, view, [keys])
+            self._stage(db, view, keys)
             columns = self.kept(view.layout, "t.{}")
-            for condition in _same_key(view.layout, [keys]):
-                rows += db.all(f"select {columns} from {table_of(view)} t join {_stage(view)} s on {condition}")
+            for condition in _same_key(view.layout, keys):
+                rows += db.all(f"select {columns} from {table_of(view)} t join {_stage_of(view)} s on {condition}")
         frame = pl.from_arrow(self.fetched(view, rows))
         assert isinstance(frame, pl.DataFrame)
         return frame
@@ -200,7 +196,7 @@ class PostgresTables(ViewTables):
         return str(error).splitlines()[0] if is_sql else None
 
 
-def _stage(view: ViewRow) -> str:
+def _stage_of(view: ViewRow) -> str:
     """The connection's own table that rows are copied into first."""
     return f'pg_temp."riverrun:stage:{view.rows}"'
 
@@ -208,7 +204,7 @@ def _stage(view: ViewRow) -> str:
 def _staged(view: ViewRow, op: int) -> str:
     """The staged rows of one kind of change, as the table has them."""
     columns = (f"{typed(name, kind)} as {name}" for name, kind in types_of(view.layout).items())
-    return f"select {', '.join(columns)} from {_stage(view)} where op = {op}"
+    return f"select {', '.join(columns)} from {_stage_of(view)} where op = {op}"
 
 
 def _names(layout: Layout) -> str:
@@ -225,27 +221,24 @@ def _given(kept_type: str, kind: pa.DataType) -> str:
     return f"(select {typed('v', kind)} from (select ?::{kept_type} as v) as given)"
 
 
-def _same_key(layout: Layout, parts: Sequence[pl.DataFrame]) -> list[str]:
+def _same_key(layout: Layout, keys: pl.DataFrame) -> list[str]:
     """Conditions under which a row `t` has the key of a staged row `s`, one for each way parts of a key are null.
 
     `is not distinct from` would say it in one, but cannot use an index.
     """
     types = types_of(layout)
-    total = sum(part.height for part in parts)
     choices = []
     for name in layout.key:
         equal = f"t.{name} = {typed(f's.{name}', types[name])}"
         null = f"t.{name} is null and s.{name} is null"
-        nulls = sum(part[name].null_count() for part in parts)
-        choices.append([equal] * (nulls < total) + [null] * (nulls > 0))
+        nulls = keys[name].null_count()
+        choices.append([equal] * (nulls < keys.height) + [null] * (nulls > 0))
     return [" and ".join(chosen) for chosen in product(*choices)]
 
 
-def _are_many(parts: Sequence[pl.DataFrame], key: Sequence[str]) -> bool:
-    """Whether so many rows are updated that it is worth while to read the table for it; none may have a null in its key."""
-    return sum(part.height for part in parts) >= _MANY and not any(
-        part[name].null_count() for part in parts for name in key
-    )
+def _are_many(rows: pl.DataFrame, key: Sequence[str]) -> bool:
+    """Whether it is worth while to join rows with the table; none may have a null in its key."""
+    return rows.height >= _MANY and not any(rows[name].null_count() for name in key)
 
 
 def _csv(layout: Layout, rows: pl.DataFrame) -> bytes:
@@ -260,7 +253,7 @@ def _csv(layout: Layout, rows: pl.DataFrame) -> bytes:
             pass
         elif layout.kind(name) is Kept.BYTES:
             column = "\\x" + column.bin.encode("hex")
-        elif layout.kind(name) is Kept.TEXT and column.str.contains("\0", literal=True).any():
+        elif layout.kind(name) is Kept.STRING and column.str.contains("\0", literal=True).any():
             column = column.str.replace_all("\0", "\ufffd", literal=True)
         columns.append(column.alias(name))
     out = io.BytesIO()

@@ -12,7 +12,7 @@ import pyarrow as pa
 from riverrun.views.columns import Kept, is_nested
 from riverrun.views.layout import Layout
 
-KEPT = {Kept.WHOLE: "bigint", Kept.DOUBLE: "double precision", Kept.TEXT: "text", Kept.BYTES: "bytea"}
+KEPT = {Kept.WHOLE: "bigint", Kept.DOUBLE: "double precision", Kept.STRING: "text", Kept.BYTES: "bytea"}
 _DAY = 86_400_000_000
 _NAMES = {
     pa.bool_(): "boolean",

@@ -57,24 +57,23 @@ class SqliteTables(ViewTables):
     def unpublish(self, db: Transaction, view: ViewRow) -> None:
         db.run(f"drop view if exists {quoted(view.spec.name)}")
 
-    def write(self, db: Transaction, view: ViewRow, parts: Sequence[pl.DataFrame]) -> None:
+    def write(self, db: Transaction, view: ViewRow, changes: pl.DataFrame) -> None:
         import polars as pl
 
         layout = view.layout
-        view = self._with_nulls(db, view, parts)
+        view = self._with_nulls(db, view, changes)
         table, key = table_of(view), ", ".join(layout.key)
-        for changes in parts:
-            gone = changes.filter(pl.col(OP) == DELETE).select(layout.key)
-            for rows, values in bound(layout, gone):
-                keys = f"with keys ({key}) as (values {rows})"
-                db.run(f"{keys} delete from {table} where ({key}) in (select {key} from keys)", *values)
-            # Nothing but the key is unique, so to replace a row is to update it.
-            for rows, values in bound(layout, changes.filter(pl.col(OP).is_in([INSERT, NEW])).drop(OP)):
-                db.run(f"replace into {table} values {rows}", *values)
+        gone = changes.filter(pl.col(OP) == DELETE).select(layout.key)
+        for rows, values in bound(layout, gone):
+            keys = f"with keys ({key}) as (values {rows})"
+            db.run(f"{keys} delete from {table} where ({key}) in (select {key} from keys)", *values)
+        # Nothing but the key is unique, so to replace a row is to update it.
+        for rows, values in bound(layout, changes.filter(pl.col(OP).is_in([INSERT, NEW])).drop(OP)):
+            db.run(f"replace into {table} values {rows}", *values)
 
-    def _with_nulls(self, db: Transaction, view: ViewRow, parts: Sequence[pl.DataFrame]) -> ViewRow:
+    def _with_nulls(self, db: Transaction, view: ViewRow, rows: pl.DataFrame) -> ViewRow:
         """The view as it has to be for these rows: it is known which key columns hold nulls, and no rowid is null."""
-        nulls = [n for n in view.layout.key if n in view.nulls or any(part[n].null_count() for part in parts)]
+        nulls = [name for name in view.layout.key if name in view.nulls or rows[name].null_count()]
         if len(nulls) == len(view.nulls):
             return view
         noted = replace(view, nulls=tuple(nulls))

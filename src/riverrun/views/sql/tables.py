@@ -50,9 +50,9 @@ class ViewTables(ABC):
         """The way back from `publish`."""
 
     @abstractmethod
-    def write(self, db: Transaction, view: ViewRow, parts: Sequence[pl.DataFrame]) -> None:
-        """Write changes in the kept layout. Each part is sorted by key, and no two rows of DELETE, INSERT or NEW, in any
-        part, have the same one."""
+    def write(self, db: Transaction, view: ViewRow, changes: pl.DataFrame) -> None:
+        """Write changes in the kept layout; no two rows of DELETE, INSERT and NEW have the same key. Those of OLD are for
+        the log only."""
 
     @abstractmethod
     def find(self, db: Transaction, view: ViewRow, keys: pl.DataFrame) -> pl.DataFrame:
