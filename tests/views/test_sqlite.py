@@ -229,3 +229,8 @@ def test_queries_cannot_reach_other_files(store, tmp_path):
     for sql in (f"attach '{tmp_path}/x.db' as x", "select writefile('x', 'y')", "select load_extension('x')"):
         with pytest.raises(Invalid):
             store.query(sql)
+
+
+def test_a_string_that_is_not_utf8_is_the_mistake_of_the_query(store):
+    with pytest.raises(Invalid, match="sql: Could not decode to UTF-8"):
+        store.query("select cast(x'ff' as text)")

@@ -13,9 +13,9 @@ from riverrun.views.layout import INSERT, OP
 from riverrun.views.settled import Settled, settled_parts
 from riverrun.views.sql import flow_progress
 from riverrun.views.sql.catalogue import LIVE, ViewRow, find_views
-from riverrun.views.sql.change_log import ChangeLog
 from riverrun.views.sql.database import Transaction
 from riverrun.views.sql.flow_progress import FlowRow
+from riverrun.views.sql.kept_changes import KeptChanges
 from riverrun.views.sql.tables import ViewTables
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Commits:
-    """Applies epochs to tables and to the log of changes."""
+    """Applies epochs to the tables, and to the changes that are kept."""
 
-    def __init__(self, tables: ViewTables, log: ChangeLog) -> None:
+    def __init__(self, tables: ViewTables, changes: KeptChanges) -> None:
         self._tables = tables
-        self._log = log
+        self._changes = changes
 
     def targets(self, db: Transaction, epoch: Epoch) -> dict[str, ViewRow]:
         """The views that the epoch changes, as they are now; none when the epoch is not the next one."""
@@ -60,7 +60,7 @@ class Commits:
                 failpoint("views.changed")
         flow_progress.write_epoch(db, epoch.flow, rebuild, after)
         if rebuild == LIVE:
-            self._log.prune(db, epoch.flow, views.values(), after)
+            self._changes.prune(db, epoch.flow, views.values(), after)
         return True
 
     def _change(self, db: Transaction, view: ViewRow, parts: Sequence[Settled], at: FlowRow, whole: bool) -> None:
@@ -71,7 +71,7 @@ class Commits:
             parts = [self._with_old(db, view, part) for part in parts]
         self._tables.write(db, view, pl.concat([part.to_frame() for part in parts]))
         if visible:
-            self._log.write(db, view, [part.batch for part in parts], at)
+            self._changes.write(db, view, [part.batch for part in parts], at)
 
     def _with_old(self, db: Transaction, view: ViewRow, part: Settled) -> Settled:
         """The changes with the old rows of upserts: rows that are there and were not retracted."""

@@ -14,9 +14,9 @@ from riverrun.views.settled import Settled
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sql import catalogue, flow_progress
 from riverrun.views.sql.catalogue import LIVE, ViewRow
-from riverrun.views.sql.change_log import ChangeLog
 from riverrun.views.sql.database import Transaction
 from riverrun.views.sql.flow_progress import NEVER, FlowRow
+from riverrun.views.sql.kept_changes import KeptChanges
 from riverrun.views.sql.tables import ViewTables
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class TableRebuilds:
     """Begins, ends and switches rebuilds; each step in the transaction that is given."""
 
-    def __init__(self, tables: ViewTables, log: ChangeLog) -> None:
+    def __init__(self, tables: ViewTables, changes: KeptChanges) -> None:
         self._tables = tables
-        self._log = log
+        self._changes = changes
 
     def begin(self, db: Transaction, flow: str, specs: Sequence[ViewSpec]) -> int:
         """Empty tables for these views; the token of the rebuild."""
@@ -85,9 +85,9 @@ class TableRebuilds:
         # Of a view that was not kept up for a while, nobody can tell what it was then.
         comparable = old.stopped is None and (old.spec.schema, old.spec.key) == (built.spec.schema, built.spec.key)
         if comparable:
-            self._log.write(db, old, [self._difference(db, old, built).batch], at)
+            self._changes.write(db, old, [self._difference(db, old, built).batch], at)
         else:
-            self._log.forget(db, old)
+            self._changes.forget(db, old)
         catalogue.remove_view(db, built)
         shown = replace(built, id=old.id, rebuild=LIVE, pruned=old.pruned if comparable else at.seq)
         catalogue.write_view(db, shown)

@@ -19,10 +19,10 @@ from riverrun.views.selection import Selection, check_count
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sql import catalogue, flow_progress
 from riverrun.views.sql.catalogue import LIVE, ViewRow
-from riverrun.views.sql.change_log import ChangeLog
 from riverrun.views.sql.commits import Commits, settle_all
 from riverrun.views.sql.conditions import condition
 from riverrun.views.sql.database import Database
+from riverrun.views.sql.kept_changes import KeptChanges
 from riverrun.views.sql.rebuilds import TableRebuilds
 from riverrun.views.sql.versions import find_version, undo
 from riverrun.views.store import Store
@@ -35,9 +35,9 @@ class SqlStore(Store):
         super().__init__()
         self.database = database
         self._tables = database.tables
-        self._log = ChangeLog(micros(changes_kept))
-        self._commits = Commits(self._tables, self._log)
-        self._rebuilds = TableRebuilds(self._tables, self._log)
+        self._changes = KeptChanges(micros(changes_kept))
+        self._commits = Commits(self._tables, self._changes)
+        self._rebuilds = TableRebuilds(self._tables, self._changes)
 
     def take_fence(self, flow: str, run: str | None = None) -> int:
         with self.database.writing(flow) as db:
@@ -86,7 +86,7 @@ class SqlStore(Store):
             row = catalogue.need_view(db, view)
             self._tables.unpublish(db, row)
             self._tables.drop(db, row)
-            self._log.forget(db, row)
+            self._changes.forget(db, row)
             catalogue.remove_view(db, row)
 
     def last(self, flow: str, rebuild: int | None = None) -> Last:
@@ -189,8 +189,8 @@ class SqlStore(Store):
             # A transaction per part: a slow reader must not hold a snapshot open.
             with self.database.reading() as db:
                 row = catalogue.need_view(db, view)
-                after = self._log.start(db, row, after)
-                part = self._log.next(db, row, after)
+                after = self._changes.start(db, row, after)
+                part = self._changes.next(db, row, after)
             if part is None:
                 return
             for change in part:
@@ -200,7 +200,7 @@ class SqlStore(Store):
     def changed(self, flow: str, after: int | None) -> tuple[int, dict[str, int]]:
         with self.database.reading() as db:
             newest = flow_progress.find_seq(db, flow)
-            return newest, self._log.counts(db, flow, newest if after is None else after)
+            return newest, self._changes.counts(db, flow, newest if after is None else after)
 
     def version(self, view: str, at: Position | int) -> tuple[ViewProgress, pa.Table]:
         with self.database.reading() as db:
@@ -208,7 +208,7 @@ class SqlStore(Store):
             if row.spec.history_micros is None:
                 raise Invalid(f"view {view!r} keeps no history", hint='Declare it with flow.view(…, history="7 days")')
             progress = find_version(db, row, at)
-            now, since = self._tables.scan(db, row), self._log.since(db, row, progress.commit)
+            now, since = self._tables.scan(db, row), self._changes.since(db, row, progress.commit)
         return progress, row.layout.give_back(undo(now, since, row.layout))
 
     def close(self) -> None:

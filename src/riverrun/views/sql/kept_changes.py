@@ -17,7 +17,7 @@ _PRUNE_EVERY = 1_000_000
 _PRUNE_PARTS = 1000  # looked at each time, so that the cost does not grow with what is kept
 
 
-class ChangeLog:
+class KeptChanges:
     """Keeps changes for `kept` microseconds, and for as long as a view's history."""
 
     def __init__(self, kept: int) -> None:
