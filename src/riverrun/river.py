@@ -213,7 +213,7 @@ class River:
         self._check_open()
         if self._store is None:
             try:
-                from riverrun.views.places import open_store
+                from riverrun.views import open_store
             except ImportError as error:
                 raise _not_installed(error) from None
             self._store = open_store(self.views_address)

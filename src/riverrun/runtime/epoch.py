@@ -10,10 +10,12 @@ import pyarrow as pa
 
 from riverrun.errors import Corrupt
 from riverrun.log.topic import Topic
+from riverrun.runtime.compile.job import Branch, Job
 from riverrun.runtime.control import Control, Report
 from riverrun.runtime.exchange import Exchange, InlineExchange
 from riverrun.runtime.host import Host
 from riverrun.runtime.packing import CONTROL, ERROR, LATE, QUARANTINE, REPORT, Packer, Part, Shards, unpack
+from riverrun.runtime.settling import sent_schema
 from riverrun.runtime.source import LogSource, Range
 from riverrun.runtime.task import Tasks
 from riverrun.runtime.transit import ErrorInTransit
@@ -32,6 +34,12 @@ class EpochResult:
     late: Aside = field(default_factory=list)
     quarantined: Aside = field(default_factory=list)
     exchange: Exchange = field(default_factory=InlineExchange)
+
+    def opened(self, job: Job, branch: Branch) -> list[pa.RecordBatch]:
+        """The parts of a branch that tasks have settled."""
+        schema = sent_schema(job, branch)
+        parts = self.parts.get(branch.index, [])
+        return [self.exchange.get(part, schema) if isinstance(part, pa.Buffer) else part for part in parts]
 
     def take(self, kind: int, content: bytes | pa.Buffer) -> None:
         """Take in a message of a task."""

@@ -31,8 +31,7 @@ from riverrun.runtime.source import LogSource, Range, control, ranges
 from riverrun.runtime.transit import leave_error, report_errors
 from riverrun.spark.deployment import Deployment, worker
 from riverrun.spark.structs import Structs
-from riverrun.views import Last
-from riverrun.views.places import open_store
+from riverrun.views import Last, open_store
 
 _PATIENCE = 0.5  # how long the planner waits for rows before it says "nothing new"; ended by new rows at once
 _GLANCE = 0.05  # seconds between two looks at how far a rebuild may read

@@ -1,11 +1,11 @@
-"""Conditions given as text."""
+"""Conditions given as strings."""
 
 from __future__ import annotations
 
 import pytest
 
 from riverrun.errors import Invalid
-from riverrun.views.where import condition
+from riverrun.views.sql.conditions import condition
 
 COLUMNS = ["user", "Amount", "date", "and", 'odd "one']
 

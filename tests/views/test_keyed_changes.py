@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.views import ViewOracle
-from riverrun.views.net import net
-from riverrun.views.ops import DELETE, INSERT, NEW, OLD
+from riverrun.views.keyed_changes import net
+from riverrun.views.layout import DELETE, INSERT, NEW, OLD, OP
 
 SCHEMA = {"a": pl.String, "b": pl.Int64, "x": pl.Float64, "w": pl.Int64}
 KEY = ("a", "b")
@@ -55,6 +55,13 @@ def test_keys_come_sorted():
 def test_a_table_of_keys_only():
     rows = pl.DataFrame({"k": ["a", "b", "b"], "w": [1, -1, 1]})
     assert net(rows, "w", ["k"]).rows() == [("a", INSERT)]
+
+
+def test_columns_of_any_name_stay_as_they_are():
+    odd = pl.DataFrame({"k": [1, 1, 2, 2, 2], "_op": ["a", "b", "c", "c", "d"], "_order": 7, "_run": 8, "_last": 9})
+    changes = net(odd.with_columns(w=pl.Series([-1, 1, 1, -1, 1])), "w", ["k"])
+    assert changes.drop(OP).rows() == [(1, "a", 7, 8, 9), (1, "b", 7, 8, 9), (2, "d", 7, 8, 9)]
+    assert changes[OP].to_list() == [OLD, NEW, INSERT]
 
 
 _ROW = st.tuples(

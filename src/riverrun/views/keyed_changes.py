@@ -1,4 +1,9 @@
-"""The net effect of weighted rows on a keyed table, whole columns at a time."""
+"""What weighted rows come to for a keyed table: for every key an insert, a delete, or an old row and a new one.
+
+For whatever holds one row per key: views, compacted topics, alerts. Keys make the difference to `kernels.netting`, which
+only cancels equal rows, and weights to `kernels.changes`, which compares two tables. `kernels.change_rows` is an operator
+of flows: changes as rows that people see.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +11,24 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from riverrun.views.ops import DELETE, INSERT, NEW, OLD, OP
+from riverrun.views.layout import DELETE, INSERT, NEW, OLD, OP
 
-_RUN, _ORDER, _LAST = "_run", "_order", "_last"
+# Beside columns of any name: those of rows in flows begin with an underscore or are people's, and are never called so.
+_RUN, _ORDER, _LAST = "_riverrun:run", "_riverrun:order", "_riverrun:last"
 
 
 def net(rows: pl.DataFrame, weight: str, key: Sequence[str]) -> pl.DataFrame:
-    """The changes that weighted rows add up to, by `_op`, sorted by key; every key is there once.
+    """The changes that weighted rows add up to, in the column `OP`, sorted by key; every key is there once.
 
     DELETE: the row retracted from a key that is left without one. OLD, NEW, next to each other: the row retracted and
     the row that replaces it. INSERT: the new row of a key of which nothing was retracted. Equal rows cancel; of several
     that remain for one key the last wins. Nulls equal nulls and NaN equals NaN.
     """
     # One sort brings the rows of a key together; it is also the order stores write fastest in.
-    rows = _runs(rows.with_row_index(_ORDER).sort(*key, _ORDER).drop(_ORDER), key)
+    rows = _runs(rows.sort(*key, maintain_order=True), key)
     plain, several = _split(rows, weight)
     if several.height:
-        plain = pl.concat([plain, _settled(several, weight)]).sort(_RUN, maintain_order=True)
+        plain = pl.concat([plain, _cancelled(several, weight)]).sort(_RUN, maintain_order=True)
     first, last = _edges(plain)
     adds = pl.col(weight) > 0
     op = (
@@ -58,7 +64,7 @@ def _split(rows: pl.DataFrame, weight: str) -> tuple[pl.DataFrame, pl.DataFrame]
     return rows.filter(~is_odd), rows.filter(is_odd)
 
 
-def _settled(rows: pl.DataFrame, weight: str) -> pl.DataFrame:
+def _cancelled(rows: pl.DataFrame, weight: str) -> pl.DataFrame:
     """At most one old and one new row for each key, after equal rows have cancelled."""
     adds = pl.col(weight) > 0
     left = (
@@ -80,5 +86,5 @@ def _without_same(changes: pl.DataFrame, values: Sequence[str]) -> pl.DataFrame:
     differs = [pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in values]
     is_old = pl.col(OP) == OLD
     same = is_old & ~pl.any_horizontal(differs) if differs else is_old
-    keep = changes.select((~(same | same.shift(1, fill_value=False))).alias("keep")).to_series()
-    return changes if keep.all() else changes.filter(keep)
+    stays = changes.select((~(same | same.shift(1, fill_value=False))).alias(OP)).to_series()
+    return changes if stays.all() else changes.filter(stays)

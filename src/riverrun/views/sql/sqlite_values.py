@@ -1,8 +1,8 @@
 """Values that people write into SQL for SQLite: it has no times, no dates and no decimals, so they become what columns of
 these types are shown as.
 
-Times and dates are shown as text, whose order is theirs. A literal such as '2026-01-31T12:00:00Z' becomes the text of
-the same moment where it is compared with a time; what it is compared with, sqlglot finds out. Nothing else in the SQL is
+Times and dates are shown as strings, whose order is theirs. A literal such as '2026-01-31T12:00:00Z' becomes the string
+of the same moment where it is compared with a time; what it is compared with, sqlglot finds out. Nothing else in the SQL is
 touched, and SQL that sqlglot does not understand stays as it is.
 """
 
@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from riverrun.views.spec import ViewSpec
+from riverrun.views.sql.sqlite_binding import NAN
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-NAN = "NaN"
 _DIALECT = "sqlite"
 _MARK = "riverrun:"
 _LOCAL, _MOMENT, _DAY, _DOUBLE = "timestamp", "timestamptz", "date", "double"
@@ -46,7 +46,7 @@ class _Place:
     parameter: int | None = None
 
     def compared_with(self, kind: str) -> str:
-        """The value as text that can be compared with what is shown of a column. As in PostgreSQL, a literal is read as
+        """The value as a string that can be compared with what is shown of a column. As in PostgreSQL, a literal is read as
         the column's type; a parameter has a type of its own."""
         value = self.value
         if kind == _DAY:
@@ -72,7 +72,7 @@ def _utc(moment: datetime) -> datetime:
 
 
 def bound(value: Any) -> Any:
-    """A parameter as SQLite takes it: decimals are shown as numbers, NaN as text."""
+    """A parameter as SQLite takes it: decimals are shown as numbers, NaN as a string."""
     if isinstance(value, datetime):
         return shown(value)
     if isinstance(value, date):
@@ -105,7 +105,7 @@ def _with_literals(sql: str, parameters: Sequence[Any], views: Views) -> tuple[s
 
 
 def with_numbers(sql: str, rows: list[dict[str, Any]], views: Views) -> list[dict[str, Any]]:
-    """The rows of a query with NaN where a double is shown as text."""
+    """The rows of a query with NaN where a double is shown as a string."""
     if not any(value == NAN for row in rows for value in row.values()):
         return rows
     tree = _understood(sql, views)
@@ -121,7 +121,7 @@ def _places(sql: str, parameters: Sequence[Any]) -> list[_Place]:
     from sqlglot.errors import SqlglotError
     from sqlglot.tokens import TokenType
 
-    found: list[_Place] = []
+    places: list[_Place] = []
     marks = 0
     try:
         tokens = sqlglot.tokenize(sql, read=_DIALECT)
@@ -131,13 +131,13 @@ def _places(sql: str, parameters: Sequence[Any]) -> list[_Place]:
         start, end = token.start, token.end + 1
         if token.token_type == TokenType.PLACEHOLDER:
             if sql[end : end + 1].isdigit():  # ?7: not in the order of the parameters
-                return [place for place in found if place.parameter is None]
+                return [place for place in places if place.parameter is None]
             if marks < len(parameters) and isinstance(parameters[marks], date):
-                found.append(_Place(start, end, parameters[marks], marks))
+                places.append(_Place(start, end, parameters[marks], marks))
             marks += 1
         elif token.token_type == TokenType.STRING and (value := _read(token.text)) is not None:
-            found.append(_Place(start, end, value))
-    return found
+            places.append(_Place(start, end, value))
+    return places
 
 
 def _read(text: str) -> date | None:
