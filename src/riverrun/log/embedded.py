@@ -59,7 +59,9 @@ class EmbeddedBackend(TopicBackend):
 
     def append(self, batch: pa.RecordBatch, claim: Claim | None) -> dict[int, int]:
         self._turn += 1
-        offsets, _ = self.journal.append(encode_batch(batch, self.spec, self.version, turn_of(claim, self._turn)), claim)
+        offsets, _ = self.journal.append(
+            encode_batch(batch, self.spec, self.version, turn_of(claim, self._turn)), claim
+        )
         if self.journal.rolled:
             self.journal.rolled = False
             self.upkeep.start()
