@@ -14,6 +14,7 @@ from bench import machine, report
 from bench.effort import FULL, QUICK, Effort
 from bench.figure import Figure, WrongResult
 from bench.flow import freshness, state
+from bench.kernels import steps
 from bench.log import append, history, latency, read, sends
 from bench.nexmark import throughput
 from bench.serve import ingest, streams
@@ -25,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
     "read": read.run,
     "history": history.run,
     "latency": latency.run,
+    "kernels": steps.run,
     "state": state.run,
     "freshness": freshness.run,
     "nexmark": throughput.run,

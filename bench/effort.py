@@ -25,6 +25,10 @@ class Effort:
     nexmark_events: int
     queries: tuple[str, ...]  # of Nexmark
     streams: int  # clients that follow a topic
+    small_steps: int  # of each kernel
+    step_rows: int  # of a large step
+    step_keys: int
+    step_epochs: int
 
 
 TABLES = ("q3", "q4", "q8", "q9", "q13", "q18", "q19", "q20", "q23")  # joins and maintained tables
@@ -46,6 +50,10 @@ FULL = Effort(
     nexmark_events=1_000_000,
     queries=(*TABLES, *OTHERS),
     streams=200,
+    small_steps=60,
+    step_rows=250_000,
+    step_keys=200_000,
+    step_epochs=8,
 )
 QUICK = Effort(
     rounds=3,
@@ -64,6 +72,10 @@ QUICK = Effort(
     nexmark_events=200_000,
     queries=TABLES,
     streams=100,
+    small_steps=30,
+    step_rows=100_000,
+    step_keys=80_000,
+    step_epochs=3,
 )
 TINY = Effort(
     rounds=1,
@@ -82,4 +94,8 @@ TINY = Effort(
     nexmark_events=5_000,
     queries=("q3", "q9"),
     streams=5,
+    small_steps=2,
+    step_rows=1000,
+    step_keys=500,
+    step_epochs=1,
 )
