@@ -1,0 +1,103 @@
+"""Spark SQL expressions in DuckDB's SQL, for the part of the language where the result is known to be the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from riverrun.ddl import Struct, Type
+from riverrun.expressions import arithmetic, comparison, conditions, constants, dates, formats, nested, numbers, patterns
+from riverrun.expressions import strings
+from riverrun.expressions.casts import cast
+from riverrun.expressions.forms import FORMS, Given, Unverified, refusal
+from riverrun.expressions.term import Term, quoted
+from riverrun.flow.coercion import is_stored
+from riverrun.flow.functions import NONDETERMINISTIC
+from riverrun.flow.inference import type_of
+from riverrun.flow.parser import parse
+from riverrun.flow.syntax import Call, Cast, Constant, Field, Name, Tree, UnknownSyntax
+
+Columns = Callable[[exp.Column], "Type | None"]
+_MOST = 1 << 16  # characters of SQL; what is longer is an accident
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """An expression for DuckDB, over the same columns; `type` is Spark's type of the result."""
+
+    sql: str
+    type: Type
+    may_fail: bool
+
+
+def translate(sql: str, column: Columns) -> Translated:
+    """The expression for a connection of `connect`.
+
+    `column` gives the type of a column, or of a field inside its structs. `Unverified` where it is not certain that
+    DuckDB computes the same value, the same null and the same error for every row as Spark would.
+    """
+    try:
+        tree = parse(sql)
+    except UnknownSyntax as error:
+        raise Unverified(error.message, hint="Spark reads it") from None
+    term = _Translation(column).term(tree)
+    if not is_stored(term.type):
+        raise refusal(sql, f"is {term.type}")
+    return Translated(term.sql, term.type, term.may_fail)
+
+
+class _Translation:
+    """One tree on its way to DuckDB."""
+
+    def __init__(self, column: Columns) -> None:
+        self.column = column
+
+    def term(self, tree: Tree) -> Term:
+        match tree:
+            case Name():
+                return self.named(tree)
+            case Constant():
+                return constants.constant(tree)
+            case Cast():
+                return self.cast(tree)
+            case Field():
+                return self.field(tree)
+            case Call():
+                return self.call(tree)
+        raise refusal(tree.text)
+
+    def named(self, tree: Name) -> Term:
+        if len(tree.parts) > 4 or (len(tree.parts) == 1 and tree.parts[0].lower() in NONDETERMINISTIC):
+            raise refusal(tree.text)
+        names = [exp.to_identifier(part, quoted=True) for part in reversed(tree.parts)]
+        kind = self.column(exp.Column(**dict(zip(("this", "table", "db", "catalog"), names, strict=False))))
+        if kind is None:
+            raise refusal(tree.text)
+        return Term(".".join(map(quoted, tree.parts)), kind)
+
+    def cast(self, tree: Cast) -> Term:
+        try:
+            return cast(self.term(tree.value), tree.type, tree.safe)
+        except Unverified as error:
+            raise error if tree.text not in error.message else refusal(tree.text) from None
+
+    def field(self, tree: Field) -> Term:
+        value = self.term(tree.value)
+        if type_of(tree, lambda _: value.type) is None or not isinstance(value.type, Struct):
+            raise refusal(tree.text)
+        return nested.field(value, tree.name)
+
+    def call(self, tree: Call) -> Term:
+        rule = FORMS.get(tree.name)
+        if rule is None:
+            raise refusal(tree.text)
+        terms = {id(part): self.term(part) for part in tree.arguments}
+        kind = type_of(tree, lambda part: terms[id(part)].type)
+        if kind is None:
+            raise refusal(tree.text)
+        term = rule(Given(tree, tuple(terms[id(part)] for part in tree.arguments), kind))
+        if len(term.sql) > _MOST:
+            raise refusal(tree.text, "is too long")
+        return term
