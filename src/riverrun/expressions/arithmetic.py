@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from riverrun.ddl import Decimal
 from riverrun.expressions import decimals, temporal
 from riverrun.expressions.casts import cast
-from riverrun.expressions.constants import whole
+from riverrun.expressions.constants import constant, whole
+from riverrun.expressions.folding import folded_call
 from riverrun.expressions.forms import Given, form
-from riverrun.expressions.term import Term, duckdb_type, failure, strict
+from riverrun.expressions.term import Term, duckdb_type, failure, let, null, strict
 from riverrun.flow import coercion
-from riverrun.flow.coercion import is_interval
+from riverrun.flow.coercion import FLOAT, is_interval
 from riverrun.flow.schema import BIGINT, DOUBLE, INT, STRING, is_integral
 
 ZERO = "division by zero"
@@ -27,15 +30,43 @@ def arithmetic(given: Given) -> Term:
         given.refuse()
     if isinstance(sides[0], Decimal):
         return decimals.arithmetic(given, operator, cast(left, sides[0]), cast(right, sides[1]))
-    if operator in ("/", "div"):
-        sides = (DOUBLE, DOUBLE) if operator == "/" else (BIGINT, BIGINT)
-        if operator == "div" and not (is_integral(left.type) and is_integral(right.type)):
-            given.refuse()
     left, right = cast(left, sides[0]), cast(right, sides[1])
+    if operator == "div" and not is_integral(left.type):
+        given.refuse()
+    if operator in ("/", "div"):
+        kind = DOUBLE if operator == "/" else BIGINT
+        left, right = cast(left, kind), cast(right, kind)
     if operator in _DIVISIONS:
         return division(operator, left, right)
+    if operator in ("+", "*") and is_integral(given.type):
+        return _regrouped(given, operator, left, right)
     fails = is_integral(given.type)
     return strict(given.type, [left, right], lambda a, b: f"({a} {operator} {b})", may_fail=fails)
+
+
+def _regrouped(given: Given, operator: str, left: Term, right: Term) -> Term:
+    """A sum or product of whole numbers as Spark groups it: what is written out comes last, and is one number."""
+    kind = given.type
+    terms = [part for term in (left, right) for part in _operands(term, operator)]
+    if any(term.is_null for term in terms):
+        return null(kind)
+    values = [term.constant for term in terms if term.constant is not None]
+    number = values[0] if values else None
+    for value in values[1:]:
+        number = folded_call(given.call, [number, value], kind) if number is not None else None
+        if number is None:
+            given.refuse("has numbers that are too large")
+    others = [term for term in terms if term.constant is None]
+    if number is not None and (number.value != (0 if operator == "+" else 1) or not others):
+        others.append(constant(number))
+    total = others[0]
+    for term in others[1:]:
+        total = strict(kind, [total, term], lambda a, b: f"({a} {operator} {b})", may_fail=True)
+    return replace(total, operands=(operator, tuple(terms)))
+
+
+def _operands(term: Term, operator: str) -> tuple[Term, ...]:
+    return term.operands[1] if term.operands is not None and term.operands[0] == operator else (term,)
 
 
 def division(operator: str, left: Term, right: Term) -> Term:
@@ -80,9 +111,16 @@ def signed(given: Given) -> Term:
         given.refuse()
     if given.call.name == "positive":
         return value
+    _check_digits(given, value)
     if is_integral(value.type) or is_interval(value.type):
         return strict(value.type, [value], lambda a: f"({whole(0, value.type)} - {a})", may_fail=True)
     return strict(value.type, [value], lambda a: f"(-({a}))")
+
+
+def _check_digits(given: Given, value: Term) -> None:
+    """Spark rounds to 34 digits when it changes the sign of a decimal."""
+    if isinstance(value.type, Decimal) and value.type.precision > 34:
+        given.refuse("has more than 34 digits")
 
 
 @form("abs")
@@ -91,6 +129,7 @@ def absolute(given: Given) -> Term:
     value = cast(value, DOUBLE) if value.type == STRING else value
     if not coercion.is_number(value.type):
         given.refuse()
+    _check_digits(given, value)
     return strict(value.type, [value], lambda a: f"abs({a})", may_fail=is_integral(value.type))
 
 
@@ -149,7 +188,20 @@ def extreme(given: Given) -> Term:
     if not (coercion.is_number(kind) or coercion.is_datetime(kind) or kind == STRING):
         given.refuse()
     terms = [cast(term, kind) for term in given.arguments]
-    sql = f"{given.call.name}({', '.join(term.sql for term in terms)})"
-    return Term(sql, kind, any(term.may_fail for term in terms), 1 + sum(term.cost for term in terms))
+    fails, cost = any(term.may_fail for term in terms), 1 + sum(term.cost for term in terms)
+    if kind not in (DOUBLE, FLOAT):
+        return Term(f"{given.call.name}({', '.join(term.sql for term in terms)})", kind, fails, cost)
+    # DuckDB forgets the sign of zero.
+    best = terms[0]
+    for term in terms[1:]:
+        best = Term(_better(best, term, ">" if given.call.name == "greatest" else "<"), kind, fails, best.cost + term.cost + 3)
+    return best
+
+
+def _better(one: Term, other: Term, operator: str) -> str:
+    def choose(a: str, b: str) -> str:
+        return f"(CASE WHEN {a} IS NULL OR {b} {operator} {a} THEN {b} ELSE {a} END)"
+
+    return let(one, lambda a: let(other, lambda b: choose(a, b)))
 
 

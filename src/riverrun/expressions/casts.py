@@ -7,15 +7,14 @@ from dataclasses import replace
 
 from riverrun.ddl import Decimal, Type
 from riverrun.expressions import moments, parsing
-from riverrun.expressions.constants import double
+from riverrun.expressions.constants import constant, double
+from riverrun.expressions.folding import BITS, folded_cast
 from riverrun.expressions.forms import Given, form, refusal
-from riverrun.expressions.term import Term, duckdb_type, failure, null, strict
+from riverrun.expressions.term import Term, duckdb_type, null, strict
 from riverrun.flow.coercion import FLOAT, TIMESTAMP_NTZ, is_interval, is_months
 from riverrun.flow.functions import CASTS
 from riverrun.flow.schema import BIGINT, BINARY, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, as_decimal, is_integral
 from riverrun.flow.syntax import VOID
-
-_BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 
 
 def cast(term: Term, kind: Type, safe: bool = False) -> Term:
@@ -26,11 +25,17 @@ def cast(term: Term, kind: Type, safe: bool = False) -> Term:
         return null(kind)
     if is_interval(term.type) and is_interval(kind) and is_months(term.type) == is_months(kind):
         return replace(term, type=kind)  # the same number
+    if term.widened is not None and kind == DOUBLE:
+        return cast(term.widened, DOUBLE)  # Spark leaves out the cast to float between, and so keeps all digits
+    folded = folded_cast(term.constant, kind)
+    if folded is not None:
+        return constant(folded)
     rule = _rule(term.type, kind, safe)
     if rule is None:
         raise refusal(f"a cast from {term.type} to {kind}")
     build, may_fail, cost = rule
-    return strict(kind, [term], build, may_fail=may_fail and not safe, cost=cost, repeats=cost > 1)
+    made = strict(kind, [term], build, may_fail=may_fail and not safe, cost=cost, repeats=cost > 1)
+    return replace(made, widened=term) if kind == FLOAT and is_integral(term.type) else made
 
 
 Rule = tuple[Callable[[str], str], bool, int]
@@ -51,7 +56,7 @@ def _rule(before: Type, after: Type, safe: bool) -> Rule | None:
     if is_integral(before):
         return _from_integer(before, after, plain)
     if isinstance(before, Decimal):
-        return _from_decimal(before, after, plain)
+        return _from_decimal(before, after, plain, word)
     if before in (DOUBLE, FLOAT):
         return _from_double(before, after, word, safe)
     if before in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
@@ -69,7 +74,7 @@ def _from_boolean(after: Type, plain: Callable[[str], str]) -> Rule | None:
 
 def _from_integer(before: Type, after: Type, plain: Callable[[str], str]) -> Rule | None:
     if is_integral(after):
-        return plain, _BITS[str(after)] < _BITS[str(before)], 1
+        return plain, BITS[str(after)] < BITS[str(before)], 1
     if after in (DOUBLE, FLOAT, STRING):
         return plain, False, 1
     if after == BOOLEAN:
@@ -82,12 +87,12 @@ def _from_integer(before: Type, after: Type, plain: Callable[[str], str]) -> Rul
     return None
 
 
-def _from_decimal(before: Decimal, after: Type, plain: Callable[[str], str]) -> Rule | None:
+def _from_decimal(before: Decimal, after: Type, plain: Callable[[str], str], word: str) -> Rule | None:
     if isinstance(after, Decimal):
         loses = after.scale < before.scale or after.precision - after.scale < before.precision - before.scale
         return plain, loses, 1
     if is_integral(after):
-        return (lambda value: plain(f"trunc({value})")), True, 1
+        return _decimal_to_integer(before, after, plain, word)
     if after == BOOLEAN:
         return (lambda value: f"({value} <> 0)"), False, 1
     if after == STRING:
@@ -95,6 +100,17 @@ def _from_decimal(before: Decimal, after: Type, plain: Callable[[str], str]) -> 
     if after in (DOUBLE, FLOAT):
         return _decimal_to_double(before, after)
     return None
+
+
+def _decimal_to_integer(before: Decimal, after: Type, plain: Callable[[str], str], word: str) -> Rule | None:
+    """To a type below bigint, large decimals become doubles on the way; of those with 16 to 18 digits, some do."""
+    if before.precision <= 15 or after == BIGINT:
+        return (lambda value: plain(f"trunc({value})")), True, 1
+    if before.precision <= 18:
+        return None
+    double_of, _, _ = _decimal_to_double(before, DOUBLE)
+    from_double = _double_to_integer(after, word)
+    return (lambda value: from_double(double_of(value))), True, 2
 
 
 def decimal_string(value: str, kind: Decimal) -> str:
@@ -129,26 +145,28 @@ def _from_double(before: Type, after: Type, word: str, safe: bool) -> Rule | Non
     if after == BOOLEAN:
         return (lambda value: f"({value} <> 0)"), False, 1
     if is_integral(after):
-        target = duckdb_type(after)
-
-        def build(value: str) -> str:
-            whole = f"{word}(trunc({value}) AS {target})"
-            if after != BIGINT:
-                return whole
-            # The largest long is no double; Spark lets the double next to it pass.
-            return f"CASE WHEN {value} = {double(2.0**63)} THEN 9223372036854775807 ELSE {whole} END"
-
-        return build, True, 1 if after != BIGINT else 2
+        return _double_to_integer(after, word), True, 1 if after != BIGINT else 2
     if after == TIMESTAMP:
         return moments.from_double(safe)
     return None
+
+
+def _double_to_integer(after: Type, word: str) -> Callable[[str], str]:
+    def build(value: str) -> str:
+        whole = f"{word}(trunc({value}) AS {duckdb_type(after)})"
+        if after != BIGINT:
+            return whole
+        # The largest long is no double; Spark lets the double next to it pass.
+        return f"CASE WHEN {value} = {double(2.0**63)} THEN 9223372036854775807 ELSE {whole} END"
+
+    return build
 
 
 def _narrowed(value: str) -> str:
     """A double as a float; what is too large becomes infinite."""
     # Halfway between the largest float and the next power of two, numbers are rounded up.
     limit = double(2.0**128 - 2.0**103)
-    infinite = f"CASE WHEN isnan({value}) THEN 'nan' WHEN {value} > 0 THEN 'inf' ELSE '-inf' END"
+    infinite = f"CASE WHEN isnan({value}) THEN 'nan' WHEN {value} > 0 THEN 'inf' WHEN {value} < 0 THEN '-inf' END"
     return f"CASE WHEN abs({value}) < {limit} THEN CAST({value} AS FLOAT) ELSE CAST({infinite} AS FLOAT) END"
 
 

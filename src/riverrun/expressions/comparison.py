@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal as Exact
+
 from riverrun.ddl import Array, Map, Struct
 from riverrun.expressions.casts import cast
-from riverrun.expressions.conditions import conjunction, disjunction, negation
+from riverrun.expressions.conditions import check_nullable, conjunction, disjunction, negation
 from riverrun.expressions.forms import Given, form
 from riverrun.expressions.term import Term, eager, let, strict
 from riverrun.flow.coercion import compared, widest
-from riverrun.flow.schema import BOOLEAN
-from riverrun.flow.syntax import VOID, Tree
+from riverrun.flow.schema import BOOLEAN, is_integral
+from riverrun.flow.syntax import VOID, Constant, Tree
 
 _OPERATORS = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
@@ -35,6 +37,9 @@ def compare(operator: str, left: Term, right: Term) -> Term:
 
 def _sides(given: Given, left: Term, right: Term, one: Tree, other: Tree) -> tuple[Term, Term]:
     """Both sides in the type in which Spark compares them."""
+    for whole, tree in ((left, other), (right, one)):
+        if is_integral(whole.type) and isinstance(tree, Constant) and isinstance(tree.value, Exact) and abs(tree.value) >= 1 << 63:
+            given.refuse("compares a whole number with one that is too large, which Spark answers even for null")
     kind = compared(left.type, right.type, (one, other))
     if kind is None or kind == VOID or isinstance(kind, Array | Map | Struct):
         given.refuse(f"compares {left.type} with {right.type}")
@@ -87,16 +92,14 @@ def inverse(given: Given) -> Term:
 @form("isnull")
 def is_null(given: Given) -> Term:
     (value,) = given.expect(1)
-    if value.type == VOID:
-        given.refuse()
+    check_nullable(given, value)
     return eager(BOOLEAN, [value], lambda one: f"({one} IS NULL)")
 
 
 @form("isnotnull")
 def is_not_null(given: Given) -> Term:
     (value,) = given.expect(1)
-    if value.type == VOID:
-        given.refuse()
+    check_nullable(given, value)
     return eager(BOOLEAN, [value], lambda one: f"({one} IS NOT NULL)")
 
 

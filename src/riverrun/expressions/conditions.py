@@ -70,15 +70,25 @@ def _condition(given: Given, term: Term) -> Term:
 
 def choice(given: Given, kind: Type, cases: Sequence[tuple[Term, Term]], otherwise: Term | None) -> Term:
     """CASE WHEN … THEN … ELSE … END."""
-    values = [cast(value, kind) for _, value in cases]
     last = null(kind) if otherwise is None else cast(otherwise, kind)
-    conditions = [condition for condition, _ in cases]
-    if any(term.may_fail for term in conditions) and all(value.sql == last.sql for value in values):
-        given.refuse("has only one result, for which Spark does not look at the conditions")
+    conditions, values = [], []
+    for condition, value in cases:
+        if condition.constant is None:
+            conditions.append(condition)
+            values.append(cast(value, kind))
+        elif condition.constant.value is True:  # Spark leaves out what cannot be reached
+            last = cast(value, kind)
+            break
+    if all(value.sql == last.sql for value in values):
+        if any(term.may_fail for term in conditions):
+            given.refuse("has only one result, for which Spark does not look at the conditions")
+        return last
     branches = " ".join(f"WHEN {c.sql} THEN {v.sql}" for c, v in zip(conditions, values, strict=True))
     terms = [*conditions, *values, last]
     sql = f"CASE {branches} ELSE {last.sql} END"
-    return Term(f"({sql})", kind, any(term.may_fail for term in terms), 1 + sum(term.cost for term in terms))
+    nullable = any(term.nullable or term.is_null for term in (*values, last))
+    fails, cost = any(term.may_fail for term in terms), 1 + sum(term.cost for term in terms)
+    return Term(f"({sql})", kind, fails, cost, nullable=nullable)
 
 
 @form("case")
@@ -98,10 +108,15 @@ def conditional(given: Given) -> Term:
 @form("nvl2")
 def if_not_null(given: Given) -> Term:
     subject, value, otherwise = given.expect(3)
-    if subject.type == VOID:
-        given.refuse()
+    check_nullable(given, subject)
     condition = Term(f"({subject.sql} IS NOT NULL)", BOOLEAN, subject.may_fail, subject.cost + 1)
     return choice(given, given.type, [(condition, value)], otherwise)
+
+
+def check_nullable(given: Given, value: Term) -> None:
+    """Whether Spark looks at a value to see whether it is null. What it knows not to be null is not evaluated."""
+    if value.type == VOID or (value.may_fail and not value.nullable):
+        given.refuse("is about something that may fail and is never null, at which Spark does not look")
 
 
 def _strictly(given: Given, term: Term) -> Term:
@@ -118,5 +133,12 @@ def coalesce(given: Given) -> Term:
         given.expect(2)
     if len(terms) == 1:
         return terms[0]
-    sql = f"coalesce({', '.join(term.sql for term in terms)})"
-    return Term(sql, given.type, any(term.may_fail for term in terms), 1 + sum(term.cost for term in terms))
+    cost = 1 + sum(term.cost for term in terms)
+    nullable = all(term.nullable or term.is_null for term in terms)
+    if not any(term.may_fail for term in terms[1:]):
+        sql = f"coalesce({', '.join(term.sql for term in terms)})"
+        return Term(sql, given.type, terms[0].may_fail, cost, nullable=nullable)
+    sql = terms[-1].sql
+    for term in reversed(terms[:-1]):
+        sql = let(term, lambda value, rest=sql: f"CASE WHEN {value} IS NOT NULL THEN {value} ELSE {rest} END")
+    return Term(sql, given.type, True, cost, nullable=nullable)

@@ -36,7 +36,7 @@ _LENGTHS = {
     **{"millisecond": 1000, "microsecond": 1},
 }
 _FIELDS = {
-    **{"year": "year", "y": "year", "years": "year", "quarter": "quarter", "month": "month", "day": "day"},
+    **{"year": "year", "quarter": "quarter", "month": "month", "day": "day"},
     **{"week": "weekofyear", "dow": "dayofweek", "doy": "dayofyear", "hour": "hour", "minute": "minute"},
 }
 
@@ -81,14 +81,13 @@ def truncated_timestamp(given: Given) -> Term:
         given.refuse()
     value = cast(value, TIMESTAMP)
     if unit in _LENGTHS:
-        return strict(TIMESTAMP, [value], lambda a: _floored(a, _LENGTHS[unit]), may_fail=True, cost=4, repeats=True)
+        return strict(TIMESTAMP, [value], lambda a: _floored(a, _LENGTHS[unit]), cost=4, repeats=True)
     if unit in _UNITS:
         name = _UNITS[unit]
         return strict(
             TIMESTAMP,
             [value],
             lambda a: moment(f"epoch_us(CAST(date_trunc('{name}', {clock(a)}) AS TIMESTAMP))", TIMESTAMP),
-            may_fail=True,
             cost=3,
         )
     return null(TIMESTAMP)

@@ -7,10 +7,12 @@ the exact arithmetic of Python, the others are not.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal as Exact
 
 from riverrun.ddl import Decimal
 from riverrun.expressions.forms import Given
-from riverrun.expressions.term import Term, duckdb_type, failure, strict
+from riverrun.expressions.term import Term, duckdb_type, failure, let, strict
+from riverrun.flow.schema import BIGINT
 
 _WIDE = 38
 
@@ -67,7 +69,9 @@ def _product(given: Given, left: Term, right: Term, one: Decimal, other: Decimal
         given.refuse("needs more than 38 digits after the point")
 
     def build(a: str, b: str) -> str:
-        return f"CAST({a} * {b} AS {target})"
+        # DuckDB would take the smallest type for the product, and overflow.
+        first = a if one.precision + other.precision <= 18 else f"CAST({a} AS DECIMAL(38, {one.scale}))"
+        return f"CAST({first} * {b} AS {target})"
 
     if one.precision + other.precision <= _WIDE:
         fails = result.precision - result.scale < one.precision + other.precision - scale
@@ -75,8 +79,7 @@ def _product(given: Given, left: Term, right: Term, one: Decimal, other: Decimal
 
     def guarded(a: str, b: str) -> str:
         size = f"abs(CAST({a} AS DOUBLE)) * abs(CAST({b} AS DOUBLE)) < CAST('1e{_WIDE - 1 - scale}' AS DOUBLE)"
-        wide = build(f"CAST({a} AS DECIMAL(38, {one.scale}))", f"CAST({b} AS DECIMAL(38, {other.scale}))")
-        return _guarded(size, wide, "*", a, b, result)
+        return _guarded(size, build(a, b), "*", a, b, result)
 
     return strict(result, [left, right], guarded, may_fail=True, cost=6, repeats=True)
 
@@ -120,16 +123,20 @@ def _quotient(given: Given, a: str, b: str, one: Decimal, other: Decimal) -> str
     shift = result.scale - one.scale + other.scale
     if shift < 0 or one.precision + one.scale > _WIDE or other.precision + other.scale > _WIDE:
         given.refuse("needs more than 38 digits")
-    dividend, divisor = f"abs({unscaled(a, one)})", f"abs({unscaled(b, other)})"
-    digits = f"(({dividend} * CAST({10**shift} AS HUGEINT) * 2 + {divisor}) // ({divisor} * 2))"
-    signed = f"CASE WHEN ({a} < 0) = ({b} < 0) THEN {digits} ELSE -({digits}) END"
-    here = scaled(f"({signed})", result)
+    dividend = Term(f"({unscaled(a, one)} * CAST({10**shift} AS HUGEINT))", BIGINT, cost=10)
+    divisor = Term(unscaled(b, other), BIGINT, cost=10)
+
+    def rounded(n: str, d: str) -> str:
+        digits = f"(abs({n}) * 2 + abs({d})) // (abs({d}) * 2)"
+        return scaled(f"CASE WHEN ({n} < 0) = ({d} < 0) THEN {digits} ELSE -({digits}) END", result)
+
+    here = let(dividend, lambda n: let(divisor, lambda d: rounded(n, d)))
     if one.precision + shift <= _WIDE - 1:
         return here
     limit = _WIDE - 1 - shift - one.scale
-    small = f"abs({a}) < CAST('1e{limit}' AS DECIMAL({one.precision}, {one.scale}))"
     if limit < -one.scale:
         given.refuse("needs more than 38 digits")
+    small = f"abs({a}) < CAST('{Exact(1).scaleb(limit):f}' AS {duckdb_type(one)})"
     return _guarded(small, here, "/", a, b, result)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from riverrun.expressions.casts import argument, cast
 from riverrun.expressions.datetime_patterns import DatetimePattern, to_read, to_write
 from riverrun.expressions.forms import Given, form
-from riverrun.expressions.moments import END, FIRST, clock, floor_divided, micros, moment
+from riverrun.expressions.moments import END, FIRST, clock, micros, moment
 from riverrun.expressions.temporal import as_date, as_timestamp
 from riverrun.expressions.term import Term, let, strict, string
 from riverrun.flow.coercion import is_datetime
@@ -74,7 +74,7 @@ def to_date(given: Given) -> Term:
 
 @form("unix_timestamp", "to_unix_timestamp")
 def unix_timestamp(given: Given) -> Term:
-    """Seconds since 1970 of a time, or of a string by a pattern."""
+    """Seconds since 1970 of a time, or of a string by a pattern. Before 1970, a fraction is cut off upwards."""
     value, *_ = given.expect(1, 2)
     if is_datetime(value.type) and value.type != DATE:
         at = cast(value, TIMESTAMP)
@@ -84,7 +84,7 @@ def unix_timestamp(given: Given) -> Term:
         at = _read(given, 1)
     else:
         given.refuse()
-    return strict(BIGINT, [at], lambda a: floor_divided(micros(a), 1_000_000), cost=3, repeats=True)
+    return strict(BIGINT, [at], lambda a: f"({micros(a)} // 1000000)", cost=2)
 
 
 def _read(given: Given, index: int) -> Term:
@@ -96,7 +96,7 @@ def _read(given: Given, index: int) -> Term:
 
     def build(a: str) -> str:
         usual = f"regexp_full_match({a}, {string(pattern.regex())})"
-        odd = f"spark_to_timestamp({a}, {string(text)})"
+        odd = f"spark_to_timestamp({a}, {string(text)})"  # also says what is wrong
         here = Term(f"epoch_us(try_strptime({a}, {string(pattern.strftime())}))", BIGINT, cost=10)
         known = let(here, lambda at: f"CASE WHEN {at} IS NULL THEN {odd} ELSE {at} END")
         return moment(f"CASE WHEN {a} IS NULL THEN NULL WHEN {usual} THEN {known} ELSE {odd} END", TIMESTAMP)

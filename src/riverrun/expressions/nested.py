@@ -8,6 +8,7 @@ from riverrun.expressions.forms import Given, form
 from riverrun.expressions.term import Term, duckdb_type, failure, quoted, strict, string
 from riverrun.flow.coercion import is_stored
 from riverrun.flow.schema import BIGINT, BOOLEAN, INT, STRING, is_integral, is_scalar
+from riverrun.flow.syntax import Call, Constant, Name
 
 
 @form("array")
@@ -40,10 +41,11 @@ def item(given: Given) -> Term:
         return _looked_up(given, value, index)
     if not isinstance(value.type, Array) or not is_integral(index.type):
         given.refuse()
+    _check_index(given)
     index = cast(index, BIGINT)
 
     def build(a: str, i: str) -> str:
-        outside = f"{i} < 0 OR {i} >= len({a})"
+        outside = f"{a} IS NOT NULL AND ({i} < 0 OR {i} >= len({a}))"
         return f"(CASE WHEN {outside} THEN {failure('the index is outside of the array')} ELSE {a}[{i} + 1] END)"
 
     return strict(value.type.element, [value, index], build, may_fail=True, cost=4, repeats=True)
@@ -57,13 +59,23 @@ def element(given: Given) -> Term:
         return _looked_up(given, value, number)
     if not isinstance(value.type, Array) or not is_integral(number.type):
         given.refuse()
+    _check_index(given)
     number = cast(number, INT)
 
     def build(a: str, n: str) -> str:
-        outside = f"{n} = 0 OR abs(CAST({n} AS BIGINT)) > len({a})"
+        outside = f"{a} IS NOT NULL AND ({n} = 0 OR abs(CAST({n} AS BIGINT)) > len({a}))"
         return f"(CASE WHEN {outside} THEN {failure('the index is outside of the array')} ELSE {a}[{n}] END)"
 
     return strict(value.type.element, [value, number], build, may_fail=True, cost=4, repeats=True)
+
+
+def _check_index(given: Given) -> None:
+    """Of an array that is never null, Spark takes an element for never null, even if the index is null."""
+    array, index = given.call.arguments
+    if not isinstance(array, Name) and not isinstance(index, Constant):
+        given.refuse("has an index that is not written out, of an array that is no column")
+    if given.arguments[0].may_fail and not (isinstance(array, Call) and array.name == "split"):
+        given.refuse("is an element of something that may fail, of which Spark may compute only a part")
 
 
 def _looked_up(given: Given, value: Term, key: Term) -> Term:

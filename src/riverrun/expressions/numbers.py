@@ -5,6 +5,8 @@ What `APPROXIMATE` lists is computed by other libraries than Java's, and may dif
 
 from __future__ import annotations
 
+from math import isfinite
+
 from riverrun.ddl import Decimal
 from riverrun.expressions.casts import argument, cast
 from riverrun.expressions.constants import double, whole
@@ -15,8 +17,6 @@ from riverrun.flow.schema import BIGINT, BOOLEAN, DOUBLE, STRING, is_integral
 
 APPROXIMATE = ("exp", "ln", "log", "log2", "log10", "pow", "power", "cbrt")
 """Within 2 units of the last place of Spark's results."""
-
-_LARGEST, _SMALLEST = 9_223_372_036_854_775_807, -9_223_372_036_854_775_808
 
 
 @form("sqrt", "exp", "cbrt")
@@ -62,7 +62,7 @@ def power(given: Given) -> Term:
         odd = f"isnan({b}) OR (abs({a}) = 1 AND isinf({b}))"
         return f"(CASE WHEN {odd} THEN {nan} ELSE pow({a}, {b}) END)"
 
-    if isinstance(given.arguments[1].constant and given.arguments[1].constant.value, int | float):
+    if exponent.constant is not None and isinstance(exponent.constant.value, float) and isfinite(exponent.constant.value):
         return strict(DOUBLE, [base, exponent], lambda a, b: f"pow({a}, {b})", cost=5)
     return strict(DOUBLE, [base, exponent], build, cost=8, repeats=True)
 
@@ -72,7 +72,7 @@ def sign(given: Given) -> Term:
     given.expect(1)
 
     def build(a: str) -> str:
-        return f"(CASE WHEN isnan({a}) OR {a} = 0 THEN {a} WHEN {a} > 0 THEN {double(1.0)} ELSE {double(-1.0)} END)"
+        return f"(CASE WHEN isnan({a}) OR {a} = 0 THEN {a} WHEN {a} > 0 THEN {double(1.0)} WHEN {a} < 0 THEN {double(-1.0)} END)"
 
     return strict(DOUBLE, [argument(given, 0, DOUBLE)], build, cost=4, repeats=True)
 
@@ -98,7 +98,7 @@ def unless_nan(given: Given) -> Term:
 
 @form("floor", "ceil", "ceiling")
 def whole_number(given: Given) -> Term:
-    """The whole number below or above. A double that no long holds becomes the nearest one."""
+    """The whole number below or above. NaN becomes 0."""
     (value,) = given.expect(1)
     name = {"ceiling": "ceil"}.get(given.call.name, given.call.name)
     if isinstance(given.type, Decimal):
@@ -110,12 +110,11 @@ def whole_number(given: Given) -> Term:
         return value
 
     def build(a: str) -> str:
-        limits = f"WHEN isnan({a}) THEN {whole(0, BIGINT)} WHEN {a} >= {double(2.0**63)} THEN {_LARGEST}"
-        return f"(CASE {limits} WHEN {a} <= {double(-(2.0**63))} THEN {_SMALLEST} ELSE CAST({name}({a}) AS BIGINT) END)"
+        return f"(CASE WHEN isnan({a}) THEN {whole(0, BIGINT)} ELSE CAST({name}({a}) AS BIGINT) END)"
 
     if is_integral(value.type):
         return cast(value, BIGINT)
-    return strict(BIGINT, [argument(given, 0, DOUBLE)], build, cost=5, repeats=True)
+    return strict(BIGINT, [argument(given, 0, DOUBLE)], build, may_fail=True, cost=3, repeats=True)
 
 
 def _roomy(value: Term) -> str:

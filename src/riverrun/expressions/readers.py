@@ -26,6 +26,7 @@ _SPECIAL |= {"nan": "nan"}
 _DATE = re.compile(r"([+-]?)([0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
 _TIME = r"([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?([^0-9].*)?)?)?"
 _TIMESTAMP = re.compile(rf"([+-]?)([0-9]{{4,6}})(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})(?:[ T]{_TIME})?)?)?", re.DOTALL)
+_ONLY_TIME = re.compile(r"T[0-9]{1,2}(:.*)?|[0-9]{1,2}:[0-9].*", re.DOTALL)
 _OFFSET = re.compile(
     r"(?:UTC|GMT|UT)?(?:([+-])(?:([0-9])|([0-9]{2})(?:([0-9]{2})([0-9]{2})?|:([0-9]{2})(?::([0-9]{2}))?)?))?"
 )
@@ -69,7 +70,7 @@ def read_date(text: str) -> int | None:
 
 
 def read_timestamp(text: str) -> int | None:
-    """Microseconds since 1970; what names no time zone is in UTC. A time without a date would be today's: no result."""
+    """Microseconds since 1970; what names no time zone is in UTC. A time without a date, which would be today's, is an error."""
     return _read_moment(text, zoned=True)
 
 
@@ -81,6 +82,8 @@ def read_timestamp_ntz(text: str) -> int | None:
 def _read_moment(text: str, zoned: bool) -> int | None:
     match = _TIMESTAMP.fullmatch(text.strip(BLANKS))
     if match is None:
+        if zoned and _ONLY_TIME.fullmatch(text.strip(BLANKS)):
+            raise ValueError(f"{text!r} has no date; Spark would take that of today")
         return None
     sign, year, month, day, hour, minute, second, fraction, zone = match.groups()
     days = days_of(int(sign + year), int(month or 1), int(day or 1))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from riverrun.ddl import Array
 from riverrun.expressions.casts import argument, cast
 from riverrun.expressions.forms import Given, form
-from riverrun.expressions.term import Term, eager, let, strict, string
+from riverrun.expressions.term import Term, eager, let, strict, string, unskipped
 from riverrun.flow.schema import BIGINT, BINARY, BOOLEAN, INT, STRING
 from riverrun.flow.syntax import VOID
 
-_LIMIT = 2_147_483_647
+_LONGEST = 2_147_483_647  # characters of a string
 
 
 def _text(given: Given, index: int) -> Term:
@@ -51,7 +51,7 @@ def concatenated(given: Given) -> Term:
     if not given.arguments or any(isinstance(t.type, Array) or t.type == BINARY for t in given.arguments):
         given.refuse()
     terms = [_text(given, index) for index in range(len(given.arguments))]
-    return eager(STRING, terms, lambda *parts: f"({' || '.join(parts)})", cost=2)
+    return unskipped(STRING, terms, lambda *parts: f"({' || '.join(parts)})", cost=2)
 
 
 @form("concat_ws")
@@ -78,15 +78,28 @@ def substring(given: Given) -> Term:
         return strict(STRING, terms, lambda a, *_: _cut(a, max(first, 1), size), cost=4)
 
     def build(a: str, start: str, *counts: str) -> str:
-        size = f"CAST({counts[0]} AS BIGINT)" if counts else f"CAST({_LIMIT} AS BIGINT)"
-        offset = f"CASE WHEN {start} > 0 THEN CAST({start} AS BIGINT) - 1 WHEN {start} < 0 THEN length({a}) + {start} ELSE 0 END"
-        bound = Term(offset, BIGINT, cost=10)
-        return let(
-            bound,
-            lambda at: f"substring({a}, greatest({at}, 0) + 1, greatest(least({at} + {size}, {_LIMIT}) - greatest({at}, 0), 0))",
-        )
+        before = f"CASE WHEN {start} > 0 THEN CAST({start} AS BIGINT) - 1 WHEN {start} < 0 THEN length({a}) + {start} END"
+        first = Term(f"CASE WHEN {start} = 0 THEN CAST(0 AS BIGINT) ELSE {before} END", BIGINT, cost=10)
+        size = counts[0] if counts else str(_LONGEST)
+        return let(first, lambda at: _between(a, at, Term(f"({at} + {size})", BIGINT, cost=10)))
 
     return strict(STRING, terms, build, cost=12, repeats=True)
+
+
+def _between(value: str, first: str, end: Term) -> str:
+    """The characters from one number to another, counted from 0; those before 0 are not there."""
+    return let(
+        end,
+        lambda to: (
+            f"CASE WHEN {value} IS NULL THEN NULL WHEN {to} <= {first} OR {to} <= 0 THEN ''"
+            f" ELSE substring({value}, {_natural(first)} + 1, {to} - {_natural(first)}) END"
+        ),
+    )
+
+
+def _natural(number: str) -> str:
+    """The number, or 0 if it is negative."""
+    return f"CASE WHEN {number} < 0 THEN 0 ELSE {number} END"
 
 
 def _cut(value: str, first: int, size: int | None) -> str:
@@ -100,7 +113,7 @@ def end_of_string(given: Given) -> Term:
         given.refuse()
     name = given.call.name
     return strict(
-        STRING, [_text(given, 0), argument(given, 1, INT)], lambda a, n: f"{name}({a}, greatest({n}, 0))", cost=4
+        STRING, [_text(given, 0), argument(given, 1, INT)], lambda a, n: f"{name}({a}, {_natural(n)})", cost=4
     )
 
 
@@ -134,7 +147,7 @@ def padded(given: Given) -> Term:
     return strict(
         STRING,
         [_text(given, 0), argument(given, 1, INT)],
-        lambda a, n: f"{name}({a}, greatest({n}, 0), {string(pad)})",
+        lambda a, n: f"{name}({a}, {_natural(n)}, {string(pad)})",
         cost=8,
     )
 
@@ -187,14 +200,15 @@ def located(given: Given) -> Term:
         given.refuse("is in the verified set only with a number that is written out")
     terms = [_text(given, 0), _text(given, 1)]
     if start == 1:
-        return strict(INT, terms, lambda b, a: f"CAST(instr({a}, {b}) AS INTEGER)", cost=4)
+        return strict(INT, terms, lambda b, a: f"CAST(instr({a}, {b}) AS INTEGER)", cost=4, reordered=True)
     if start < 1 or any(term.may_fail for term in terms):
         given.refuse()
 
     def build(b: str, a: str) -> str:
         found = f"instr(substring({a}, {start}), {b})"
         inside = f"length({a}) >= {start}"
-        return f"CAST(CASE WHEN {inside} AND {found} > 0 THEN {found} + {start - 1} ELSE 0 END AS INTEGER)"
+        there = f"WHEN {inside} AND {found} > 0 THEN {found} + {start - 1}"
+        return f"CAST(CASE WHEN {b} = '' THEN 1 {there} ELSE 0 END AS INTEGER)"
 
     def guarded(b: str, a: str) -> str:
         return f"CASE WHEN {a} IS NULL OR {b} IS NULL THEN NULL ELSE {build(b, a)} END"
@@ -276,8 +290,14 @@ def hexadecimal(given: Given) -> Term:
 
 @form("base64")
 def base64(given: Given) -> Term:
+    """In lines of 76 characters."""
     (value,) = given.expect(1)
     value = _bytes(given, value)
-    return strict(STRING, [cast(value, BINARY)], lambda a: f"base64({a})", cost=6)
+
+    def build(a: str) -> str:
+        lines = f"rtrim(regexp_replace(base64({a}), '(.{{76}})', '\\1' || chr(13) || chr(10), 'g'), chr(13) || chr(10))"
+        return f"(CASE WHEN octet_length({a}) <= 57 THEN base64({a}) ELSE {lines} END)"
+
+    return strict(STRING, [cast(value, BINARY)], build, cost=10, repeats=True)
 
 

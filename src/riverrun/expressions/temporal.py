@@ -104,14 +104,12 @@ def timestamp_add(given: Given) -> Term:
 
 def _swapped(start: Term, count: Term, months: bool) -> Term:
     """Spark looks at the number first."""
-    if not start.may_fail:
-        return add_months(start, count) if months else add_micros(start, count)
 
     def build(b: str, a: str) -> str:
         first, second = Term(a, start.type), Term(b, count.type)
         return (add_months(first, second) if months else add_micros(first, second)).sql
 
-    return strict(start.type, [count, start], build, may_fail=True, cost=2)
+    return strict(start.type, [count, start], build, may_fail=True, cost=2, reordered=True)
 
 
 @form("timestampdiff")
@@ -123,9 +121,11 @@ def timestamp_difference(given: Given) -> Term:
     if length is None or start.type not in (TIMESTAMP, DATE) or end.type not in (TIMESTAMP, DATE):
         given.refuse()
     start, end = cast(start, TIMESTAMP), cast(end, TIMESTAMP)
-    return strict(
-        BIGINT, [start, end], lambda a, b: f"(({micros(b)} - {micros(a)}) // {length})", may_fail=True, cost=2
-    )
+
+    def build(a: str, b: str) -> str:
+        return f"(({micros(b)} - {micros(a)}) // {length})"
+
+    return strict(BIGINT, [start, end], build, may_fail=True, cost=2, reordered=True)
 
 
 def as_date(given: Given, index: int) -> Term:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import count
 
 from riverrun.ddl import Array, Decimal, Map, Struct, Type
 from riverrun.flow.coercion import is_interval, is_months
-from riverrun.flow.syntax import VOID, Constant
+from riverrun.flow.syntax import Constant
 
 LIGHT = 2
 """What may be computed twice: up to so many operations."""
+
+_places = count()  # stand for variables until it is known which names are free
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,10 @@ class Term:
     may_fail: bool = False
     cost: int = 0  # operations, roughly
     constant: Constant | None = None
+    nullable: bool = False  # whether Spark takes it for something that may be null; if in doubt, no
+    rowless: bool = False  # whether it is the same for every row
+    operands: tuple[str, tuple[Term, ...]] | None = None  # of a sum or product of whole numbers, what is added up
+    widened: Term | None = None  # the whole number that it is, as a float
 
     @property
     def is_null(self) -> bool:
@@ -90,7 +97,7 @@ def let(term: Term, body: Callable[[str], str]) -> str:
 
 def _bound(sql: str, body: Callable[[str], str]) -> str:
     """DuckDB has no `let`; a list of one value and a lambda over it are one, and stay vectors."""
-    place = "\1"
+    place = f"\1{next(_places)}\1"
     inside = body(place)
     numbers = [int(number) for number in re.findall(r"\bv(\d+)\b", inside + sql)]
     variable = f"v{max(numbers, default=0) + 1}"
@@ -105,14 +112,18 @@ def strict(
     may_fail: bool = False,
     cost: int = 1,
     repeats: bool = False,
+    reordered: bool = False,
 ) -> Term:
-    """A function that is null when an argument is null. `repeats` says that `build` uses its arguments more than once."""
+    """A function that is null when an argument is null, with its arguments in the order in which Spark evaluates them.
+
+    `repeats` says that `build` uses its arguments more than once, `reordered` that the first does not come first there.
+    """
     if any(term.is_null for term in terms):
         return null(kind)  # Spark knows it before it looks at any row
 
     def step(values: list[str]) -> str:
         rest = terms[len(values) :]
-        guarded = any(term.may_fail for term in rest[1:])
+        guarded = any(term.may_fail for term in rest[1:]) or (reordered and not values and rest[0].may_fail)
         if not rest or not (guarded or repeats):
             return build(*values, *(term.sql for term in rest))
         term = rest[0]
@@ -121,7 +132,8 @@ def strict(
         return let(term, lambda value: f"CASE WHEN {value} IS NULL THEN NULL ELSE {step([*values, value])} END")
 
     fails = may_fail or any(term.may_fail for term in terms)
-    return Term(step([]), kind, fails, cost + sum(term.cost for term in terms))
+    nullable = any(term.nullable for term in terms)
+    return Term(step([]), kind, fails, cost + sum(term.cost for term in terms), nullable=nullable)
 
 
 def eager(kind: Type, terms: Sequence[Term], build: Callable[..., str], cost: int = 1) -> Term:
@@ -130,10 +142,28 @@ def eager(kind: Type, terms: Sequence[Term], build: Callable[..., str], cost: in
     return Term(build(*(term.sql for term in terms)), kind, fails, cost + sum(term.cost for term in terms))
 
 
-def retyped(term: Term, kind: Type) -> Term:
-    """The same value, read as another type that has the same values in DuckDB."""
-    return replace(term, type=kind)
+def unskipped(kind: Type, terms: Sequence[Term], build: Callable[..., str], cost: int = 1) -> Term:
+    """A function that is null when an argument is null, but looks at all of them: a later one may fail all the same."""
+
+    def step(values: list[str]) -> str:
+        rest = terms[len(values) :]
+        if not any(term.may_fail for term in rest[1:]):
+            return build(*values, *(term.sql for term in rest))
+        if rest[0].constant is not None and not rest[0].is_null:
+            return step([*values, rest[0].sql])
+        return let(
+            rest[0], lambda value: f"CASE WHEN {value} IS NULL THEN {_looked_at(rest[1:])} ELSE {step([*values, value])} END"
+        )
+
+    fails = any(term.may_fail for term in terms)
+    nullable = any(term.nullable for term in terms)
+    return Term(step([]), kind, fails, cost + sum(term.cost for term in terms), nullable=nullable)
 
 
-def is_void(term: Term) -> bool:
-    return term.type == VOID
+def _looked_at(terms: Sequence[Term]) -> str:
+    """Null, after the terms that may fail have been evaluated."""
+    made = "NULL"
+    for term in terms:
+        if term.may_fail:
+            made = f"CASE WHEN {term.sql} IS NULL THEN {made} ELSE {made} END"
+    return made

@@ -22,6 +22,7 @@ Typing = Callable[[Tree], "Type | None"]
 
 _ARITHMETIC = ("+", "-", "*", "/", "%", "div", "mod", "pmod")
 _SHIFTS = ("<<", ">>", ">>>", "shiftleft", "shiftright", "shiftrightunsigned")
+_FIELDS = ("year", "quarter", "month", "week", "day", "dow", "doy", "hour", "minute")
 _TRUTHS = ("=", "<", "<=", ">", ">=", "<=>", "and", "or", "not", "in", "between", "like", "ilike", "rlike", "!")
 
 
@@ -132,6 +133,8 @@ def _shaped(name: str, arguments: Sequence[Tree], of: Typing) -> Type | None:
             return _rounded(first, arguments[1] if len(arguments) > 1 else None)
         case "date_add" | "dateadd" | "date_sub":
             return DATE
+        case "extract" | "date_part" | "datepart":
+            return INT if isinstance(arguments[0], Constant) and arguments[0].value in _FIELDS else None
         case "timestampadd":
             return TIMESTAMP if first == STRING and of(arguments[-1]) == TIMESTAMP else None
         case "[]" | "element_at" | "try_element_at" | "get":

@@ -17,6 +17,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_NESTED = ("array", "map", "struct")
 _SAME = {"==": "=", "!=": "<>", "!>": "<=", "!<": ">="}
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|(.))", re.DOTALL)
@@ -35,6 +36,7 @@ class Lexeme:
 def lexemes(sql: str) -> list[Lexeme]:
     """The words of a text without comments, and an end."""
     words, at = [], 0
+    types = 0  # words that a type begins with, and that no > has closed yet
     while at < len(sql):
         if sql[at] in " \t\r\n":
             at += 1
@@ -43,14 +45,18 @@ def lexemes(sql: str) -> list[Lexeme]:
         if match is None:
             raise UnknownSyntax(f"cannot read {sql[at]!r} in {sql!r}")
         kind, text = str(match.lastgroup), match[0]
+        if types and text in (">>", ">>>"):
+            text = ">"  # Spark's lexer takes it for the end of array<array<int>>, even where it is none
+        types = types + 1 if text.lower() in _NESTED else max(types - 1, 0) if text == ">" else types
         if kind in ("number", "word"):
             text = text.lower()
         elif kind == "mark":
             text = _SAME.get(text, text)
         elif kind == "quoted":
             text = text[1:-1].replace("``", "`")
-        words.append(Lexeme(kind, text, at, match.end()))
-        at = match.end()
+        end = at + 1 if text == ">" else match.end()
+        words.append(Lexeme(kind, text, at, end))
+        at = end
     return [*words, Lexeme("end", "", at, at)]
 
 

@@ -401,8 +401,8 @@ class _Parser:
                 self.next += 1
             elif mark := self.took("<", "("):
                 depth += 1
-            elif depth and (mark := self.took(">", ")", ">>", "<>", ",")):
-                depth -= {">": 1, ")": 1, ">>": 2}.get(mark, 0)
+            elif depth and (mark := self.took(">", ")", ":", ",")):
+                depth -= mark in (">", ")")
             elif depth and self.kind == "number":
                 self.next += 1
             else:
