@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from riverrun import failpoints
+from riverrun.cli import main
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.coordination import Coordination
-from riverrun.log.embedded import EmbeddedTopic
 from riverrun.log.spec import TopicSpec
+from riverrun.log.topic import Topic
 from riverrun.settings import Settings
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -35,14 +39,12 @@ def no_failpoint_is_left_armed() -> Iterator[None]:
 
 
 @pytest.fixture
-def open_topic(tmp_path: Path) -> Iterator[Callable[..., EmbeddedTopic]]:
+def open_topic(tmp_path: Path) -> Iterator[Callable[..., Topic]]:
     """open_topic(...) opens (or makes) a topic in the test's own directory; open it as often as you like."""
-    opened: list[EmbeddedTopic] = []
+    opened: list[Topic] = []
     coordination = Coordination(f"{tmp_path}/coordination.db", create=True)
 
-    def make(
-        name: str = "t", schema: str = SCHEMA, settings: Settings | None = None, **options: object
-    ) -> EmbeddedTopic:
+    def make(name: str = "t", schema: str = SCHEMA, settings: Settings | None = None, **options: object) -> Topic:
         options = {"key": "k", "time": "at", "fsync": "os", **options} if schema == SCHEMA else options
         catalogue = Catalogue(f"{tmp_path}/topics", settings or Settings(), coordination)
         topic = catalogue.open(TopicSpec(name, schema, **options))  # type: ignore[arg-type]
@@ -75,3 +77,47 @@ def program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     for process in started:
         process.kill()
         process.communicate()
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What a command left."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def error(self) -> str:
+        """The one line that a mistake gives."""
+        assert self.code == 2, self
+        assert self.err.count("\n") == 1, self.err
+        assert "Traceback" not in self.err
+        return self.err.removeprefix("riverrun: ").rstrip("\n")
+
+
+Riverrun = Callable[..., CommandResult]
+
+
+@pytest.fixture
+def riverrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Riverrun:
+    """riverrun("topic", "list") is that command, in this process and in a directory of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RIVERRUN_RIVER", raising=False)
+    monkeypatch.delenv("RIVERRUN_DEBUG", raising=False)
+
+    def run(*args: str) -> CommandResult:
+        capsys.readouterr()
+        code = main(list(args))
+        captured = capsys.readouterr()
+        return CommandResult(code, captured.out, captured.err)
+
+    return run

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -111,10 +109,6 @@ def test_refusals_name_the_place(written: str, message: str) -> None:
     with pytest.raises(Invalid) as caught:
         ddl.parse(written)
     assert message in str(caught.value)
-
-
-def test_the_examples_run() -> None:
-    assert doctest.testmod(ddl).failed == 0
 
 
 def test_a_schema_is_text() -> None:

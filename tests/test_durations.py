@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -107,7 +106,3 @@ def test_times_are_utc_and_come_back(moment: datetime) -> None:
     assert from_micros(to_micros(moment)) == moment.replace(tzinfo=UTC)
     east = moment.replace(tzinfo=timezone(timedelta(hours=2)))
     assert to_micros(east) == to_micros(moment) - 7200 * SECOND
-
-
-def test_the_examples_in_the_module() -> None:
-    assert doctest.testmod(durations).failed == 0

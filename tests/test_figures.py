@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from riverrun import figures
-from riverrun.serve.pages import figures as pages
+from riverrun.serve.pages import quantities as pages
 
 
 @pytest.mark.parametrize(

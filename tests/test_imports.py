@@ -16,15 +16,18 @@ SOURCE = Path(__file__).parent.parent / "src" / "riverrun"
 FORBIDDEN = {
     "errors": {"*"},
     "failpoints": {"*"},
+    "durable": {"*"},
     "durations": {"*", "-errors"},
     "figures": {"*", "-durations"},
     "columns": {"*", "-errors"},
+    "order": {"*"},
     "settings": {"*", "-errors", "-durations"},
     "position": {"*", "-errors"},
     "ddl": {"*", "-errors"},
     "java": {"*", "-errors"},
     "log": {"flow", "state", "kernels", "spark", "views", "river", "alerts"},
     "flow": {"kernels", "state", "spark", "views", "log", "river", "alerts"},
+    "expressions": {"*", "-errors", "-ddl", "-columns", "-flow"},
     "state": {"kernels", "flow", "spark", "views", "log", "river", "alerts"},
     "kernels": {"flow", "spark", "views", "log", "river", "alerts"},
     "views": {"flow", "kernels", "spark", "log", "river", "alerts"},
@@ -37,7 +40,7 @@ FORBIDDEN = {
 ONLY_IN = {
     "pyspark": {"spark"},
     "typer": {"cli"},
-    "rich": {"cli"},
+    "rich": {"cli", "demo"},
     "apprise": {"alerts"},
     **{package: {"serve"} for package in ("fastapi", "starlette", "uvicorn", "prometheus_client")},
 }
@@ -64,7 +67,8 @@ def imports(tree: ast.Module, file: str) -> Iterator[str]:
 
 def is_forbidden(part: str, imported: str) -> bool:
     rules = FORBIDDEN.get(part, set()) | {"cli"}  # it is for people; nobody builds on it
-    rules |= {"serve"} if part != "cli" else set()
+    rules |= {"demo"} if part != "cli" else set()
+    rules |= {"serve"} if part not in ("cli", "demo") else set()
     return imported != part and (imported in rules or ("*" in rules and f"-{imported}" not in rules))
 
 
@@ -89,6 +93,16 @@ def test_engines_stay_in_their_folder(package: str) -> None:
     assert wrong == []
 
 
+def test_how_views_are_stored_is_known_to_their_stores_only() -> None:
+    outside = {
+        file
+        for _, file, tree in modules()
+        if not file.startswith("views/sql/")
+        and any(name.startswith("riverrun.views.sql") for name in imports(tree, file))
+    }
+    assert outside == {"views/store.py"}  # which opens them
+
+
 def test_the_rules_notice_what_they_forbid() -> None:
     assert is_forbidden("log", "flow")
     assert is_forbidden("errors", "durations")
@@ -97,6 +111,9 @@ def test_the_rules_notice_what_they_forbid() -> None:
     assert not is_forbidden("cli", "log")
     assert is_forbidden("views", "serve")
     assert not is_forbidden("cli", "serve")
+    assert is_forbidden("serve", "demo")
+    assert is_forbidden("demo", "cli")
+    assert not is_forbidden("cli", "demo")
     tree = ast.parse("def f():\n    from riverrun import flow\n    import pyspark.sql")
     assert set(imports(tree, "x.py")) == {"riverrun", "riverrun.flow", "pyspark.sql"}
 
@@ -116,3 +133,24 @@ def test_every_public_name_is_there() -> None:
     assert riverrun.__version__
     with pytest.raises(AttributeError, match="has no attribute 'Rivre'"):
         riverrun.Rivre  # noqa: B018
+
+
+def test_type_checkers_see_the_names_that_there_are() -> None:
+    import riverrun
+
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    # `import x as x`: without it, a strict checker takes the name for one of the module's own.
+    shown = {
+        (alias.name, alias.asname, node.module)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert shown == {(name, name, module) for name, module in riverrun._MODULES.items()}
+
+
+def test_what_public_methods_give_is_public() -> None:
+    import riverrun
+
+    assert {"Run", "View", "Change", "Snapshot", "Topic", "Consumer", "Message"} <= set(riverrun.__all__)

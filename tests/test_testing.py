@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-import riverrun.testing
 from oracles.orders import SCHEMA, at, order
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
@@ -35,10 +33,6 @@ def shop(**options: Any) -> Flow:
     flow.view("windows", stream.window(tumbling("10 seconds"), by="user").agg(rows=count(), total=sum("n")))
     flow.view("users", stream.group("user").agg(rows=count()))
     return flow
-
-
-def test_the_example_in_the_documentation() -> None:
-    assert doctest.testmod(riverrun.testing).failed == 0
 
 
 def test_rows_in_rows_out() -> None:

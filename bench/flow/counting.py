@@ -13,11 +13,12 @@ import pyarrow as pa
 
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count
-from riverrun.flow.nodes import ViewEnd
+from riverrun.flow.operators.ends import ViewEnd
 from riverrun.flow.windows import tumbling
 from riverrun.river import River
-from riverrun.runtime.commit import Committer, Outputs
-from riverrun.spark.query import Run
+from riverrun.runtime.commit import Committer
+from riverrun.runtime.epoch import EpochResult
+from riverrun.spark.run import Run
 
 COLUMNS = "user string, at timestamp"
 
@@ -46,9 +47,9 @@ class Announcing(Committer):
         self._done = done
         self.seconds: list[float] = []
 
-    def apply(self, made: Outputs) -> None:
+    def apply(self, result: EpochResult) -> None:
         begin = time.perf_counter()
-        super().apply(made)
+        super().apply(result)
         self.seconds.append(time.perf_counter() - begin)
         self._done()
 
@@ -61,9 +62,9 @@ class Sinkless(Announcing):
         self.show = False
         self.shown: pa.Table | None = None
 
-    def _changes(self, end: ViewEnd, made: Outputs) -> pa.Table:
+    def _changes(self, end: ViewEnd, result: EpochResult) -> pa.Table:
         if self.show:
-            self.shown = super()._changes(end, made)
+            self.shown = super()._changes(end, result)
         return pa.table({})
 
 
@@ -106,7 +107,7 @@ class FlowQuery:
 
     def parts(self) -> dict[str, float]:
         """Seconds of the parts of an epoch, as Spark and the committer saw them: medians."""
-        epochs = [p["durationMs"] for p in self._run._query.recentProgress if "addBatch" in p["durationMs"]]
+        epochs = [p["durationMs"] for p in self._run._query._query.recentProgress if "addBatch" in p["durationMs"]]
         spark = {name: median(times[name] for times in epochs) / 1000 for name in epochs[-1]}
         commit = median(self._committer.seconds)
         return {

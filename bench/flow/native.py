@@ -49,7 +49,7 @@ class Reader(DataSourceStreamReader):
     def latestOffset(self, start: Offsets, limit: object) -> Offsets:
         if self._cuts is None:
             topic = _topic(*self._where)
-            return {str(p): offset for p, offset in topic.latest[topic.name].items()}
+            return {str(p): offset for p, offset in topic.ends().items()}
         return next((cut for cut in self._cuts if sum(cut.values()) > sum(start.values())), start)
 
     def getDefaultReadLimit(self) -> object:

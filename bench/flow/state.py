@@ -73,7 +73,7 @@ class Stage:
         traffic = Traffic(keys)
         for number in range(self.warm + rounds * TURN + 1):
             fill(self.topic, traffic, number * epoch_rows, (number + 1) * epoch_rows)
-            self.cuts.append({str(p): offset for p, offset in self.topic.latest[self.name].items()})
+            self.cuts.append({str(p): offset for p, offset in self.topic.ends().items()})
 
     def riverrun(self, flow: Callable[[str, str], Any], sink: bool = False) -> Contestant:
         turn = Turn()

@@ -15,7 +15,7 @@ from bench.effort import Effort
 from bench.figure import Figure, Took, alternate, rates
 from bench.log import events, plain
 from bench.log.events import SIZES
-from riverrun.log.embedded import EmbeddedTopic
+from riverrun.log.topic import Topic
 from riverrun.river import River
 
 BATCHES = (1, 100, 10_000)
@@ -143,13 +143,13 @@ def _elapsed(spans: Sequence[Span]) -> Took:
     return Took(seconds, sum(span.processor for span in spans))
 
 
-def _prepare(number: int, path: str, case: Case, appends: int) -> tuple[River, EmbeddedTopic, Case, int]:
+def _prepare(number: int, path: str, case: Case, appends: int) -> tuple[River, Topic, Case, int]:
     events.pieces(case.bytes, case.batch, case.source)
     river = River(path)
-    return river, events.embedded(river.topic("events")), case, appends
+    return river, river.topic("events"), case, appends
 
 
-def _work(prepared: tuple[River, EmbeddedTopic, Case, int]) -> Span:
+def _work(prepared: tuple[River, Topic, Case, int]) -> Span:
     river, topic, case, appends = prepared
     given = events.pieces(case.bytes, case.batch, case.source)
     count = len(given)
@@ -157,8 +157,8 @@ def _work(prepared: tuple[River, EmbeddedTopic, Case, int]) -> Span:
         begin, used = time.monotonic(), time.process_time()
         for i in range(appends):
             topic.append(given[i % count])
-        if isinstance(topic.journal.fsync, int):
-            topic.journal.sync()  # what the interval left over, as its reference does
+        if isinstance(topic.backend.journal.fsync, int):
+            topic.backend.journal.sync()  # what the interval left over, as its reference does
         return Span(begin, time.monotonic(), time.process_time() - used)
 
 

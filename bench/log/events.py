@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.figure import check
-from riverrun.log.embedded import EmbeddedTopic
 from riverrun.log.topic import Topic
 from riverrun.river import River
 
@@ -81,24 +80,17 @@ def verify(topic: Topic, want: Totals) -> None:
     check(want, totals(topic.read(columns=["device", "quantity"])), f"rows of {topic.name}")
 
 
-def make(
-    river: River, name: str, fsync: str = "os", keyed: bool = True, compression: str | None = None
-) -> EmbeddedTopic:
+def make(river: River, name: str, fsync: str = "os", keyed: bool = True, compression: str | None = None) -> Topic:
     """A new topic for events."""
     key = "user" if keyed else None
-    return embedded(river.topic(name, SCHEMA, key=key, time="at", fsync=fsync, compression=compression))
+    return river.topic(name, SCHEMA, key=key, time="at", fsync=fsync, compression=compression)
 
 
-def embedded(topic: Topic) -> EmbeddedTopic:
-    assert isinstance(topic, EmbeddedTopic)
-    return topic
-
-
-def fill(topic: EmbeddedTopic, size: int, rows: int, batch: int = ROWS) -> int:
+def fill(topic: Topic, size: int, rows: int, batch: int = ROWS) -> int:
     """Append about `rows` rows in batches, at least one block; gives how many. Old segments are sealed then."""
     blocks = max(1, round(rows / ROWS))
     for _ in range(blocks):
         for piece in pieces(size, batch, "Arrow"):
             topic.append(piece)
-    topic.upkeep.wait()
+    topic.backend.upkeep.wait()
     return blocks * ROWS

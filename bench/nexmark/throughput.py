@@ -21,10 +21,11 @@ from bench.flow.spark import start
 from bench.nexmark.answers import batch, verify
 from bench.nexmark.events import AUCTION, BID, PERSON, SIDE, AuctionHouse
 from bench.nexmark.queries import QUERIES, Query
-from riverrun.flow.nodes import ViewEnd
+from riverrun.flow.operators.ends import ViewEnd
 from riverrun.river import River
-from riverrun.runtime.commit import Committer, Outputs
-from riverrun.spark.query import Run
+from riverrun.runtime.commit import Committer
+from riverrun.runtime.epoch import EpochResult
+from riverrun.spark.run import Run
 from riverrun.spark.session import cores
 
 APPEND = 20_000  # events
@@ -76,13 +77,14 @@ class Keeping(Committer):
         self.rows: list[int] = []
         self.ends: list[float] = []
 
-    def apply(self, made: Outputs) -> None:
-        super().apply(made)
-        self.rows.append(sum(count["read"] for (_, input), count in made.counts.items() if input == "topic"))
+    def apply(self, result: EpochResult) -> None:
+        super().apply(result)
+        counts = result.report.counts.values()
+        self.rows.append(sum(inputs["topic"]["read"] for inputs in counts if "topic" in inputs))
         self.ends.append(time.perf_counter())
 
-    def _changes(self, end: ViewEnd, made: Outputs) -> pa.Table:
-        self.changes.append(super()._changes(end, made))
+    def _changes(self, end: ViewEnd, result: EpochResult) -> pa.Table:
+        self.changes.append(super()._changes(end, result))
         return pa.table({})
 
 

@@ -7,8 +7,10 @@
 
 Read the code in this order:
 
-1. `river` — a deployment: where things live. `position` — how far something is. `errors`, `durations`, `settings`.
+1. `river` — a deployment: where things live. `position` — how far something is. `errors`, `durations`, `settings`,
+   `durable` — what everything is built on.
 2. `log.topic` — what people call. `log.spec`, `ddl`, `log.rows` — what a topic is, and how rows are checked.
+   `log.topic_backend` — what a log supplies for a topic, and promises.
 3. `log.embedded`, `log.journal`, `log.board`, `log.frame`, `log.codec` — an append, down to the bytes. `log.recovery` —
    and up again after a crash.
 4. `log.producer`, `log.consumer`, `log.queue`, `log.groups` — sending and reading, alone and together.
@@ -18,7 +20,7 @@ Read the code in this order:
 8. `views` — results in SQLite and PostgreSQL.
 9. `intake` — what comes as text. `serve` — HTTP: events in, views and streams of changes out, and the dashboard. `alerts`
    — messages about rows and about runs. `testing` — flows on lists of rows, without Spark.
-10. `cli`, `doctor` — for people; `cli.shop` is what `riverrun demo` plays, `cli.tour` what `demo --log` does.
+10. `cli`, `doctor` — for people. `demo.shop` is what `riverrun demo` plays, `demo.tour` what `riverrun demo --log` does.
 
 ARCHITECTURE.md follows one event through these files. Nothing is done at import: names are loaded when they are used.
 """
@@ -28,141 +30,125 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from riverrun.errors import (
-    Busy,
-    Closed,
-    Conflict,
-    Corrupt,
-    DiskFull,
-    Fenced,
-    Invalid,
-    NewerFormat,
-    NotFound,
-    OutOfRange,
-    RecordTooLarge,
-    RiverrunError,
-    TimedOut,
-    Transient,
-    Unavailable,
-)
-
-if TYPE_CHECKING:
-    from riverrun.flow import Flow, Stream, Table
-    from riverrun.flow.aggregates import (
-        approx_distinct,
-        approx_quantile,
-        avg,
-        collect,
-        count,
-        distinct,
-        first,
-        last,
-        max,
-        min,
-        quantile,
-        rate,
-        stddev,
-        sum,
-        top,
-    )
-    from riverrun.flow.windows import correct, drop, hopping, session, side, sliding, tumbling
-    from riverrun.log.consumer import Consumer
-    from riverrun.log.producer import Producer
-    from riverrun.log.queue import Message, Queue
-    from riverrun.log.spec import TopicSpec
-    from riverrun.log.topic import Topic
-    from riverrun.position import Position
-    from riverrun.river import River
-    from riverrun.settings import Settings
-    from riverrun.views import View
-
-__all__ = [
-    "Busy",
-    "Closed",
-    "Conflict",
-    "Consumer",
-    "Corrupt",
-    "DiskFull",
-    "Fenced",
-    "Flow",
-    "Invalid",
-    "Message",
-    "NewerFormat",
-    "NotFound",
-    "OutOfRange",
-    "Position",
-    "Producer",
-    "Queue",
-    "RecordTooLarge",
-    "River",
-    "RiverrunError",
-    "Settings",
-    "Stream",
-    "Table",
-    "TimedOut",
-    "Topic",
-    "TopicSpec",
-    "Transient",
-    "Unavailable",
-    "View",
-    "approx_distinct",
-    "approx_quantile",
-    "avg",
-    "collect",
-    "correct",
-    "count",
-    "distinct",
-    "drop",
-    "first",
-    "hopping",
-    "last",
-    "max",
-    "min",
-    "quantile",
-    "rate",
-    "session",
-    "side",
-    "sliding",
-    "stddev",
-    "sum",
-    "top",
-    "tumbling",
-]
-
-# Behind these names are pyarrow, numpy and sqlglot, which take longer to load than most commands take to run.
-_WINDOWS = ("correct", "drop", "hopping", "session", "side", "sliding", "tumbling")
-_AGGREGATES = (
-    "approx_distinct",
-    "approx_quantile",
-    "avg",
-    "collect",
-    "count",
-    "distinct",
-    "first",
-    "last",
-    "max",
-    "min",
-    "quantile",
-    "rate",
-    "stddev",
-    "sum",
-    "top",
-)
-_WHERE = {
-    **dict.fromkeys(("Flow", "Stream", "Table"), "riverrun.flow"),
-    **dict.fromkeys(_WINDOWS, "riverrun.flow.windows"),
-    **dict.fromkeys(_AGGREGATES, "riverrun.flow.aggregates"),
+# Every public name and the module it is in. Most of these load pyarrow, numpy or sqlglot, which takes longer than most
+# commands take to run, so a name is loaded when it is first used.
+_MODULES = {
+    "Busy": "riverrun.errors",
+    "Closed": "riverrun.errors",
+    "Conflict": "riverrun.errors",
+    "Corrupt": "riverrun.errors",
+    "DiskFull": "riverrun.errors",
+    "Fenced": "riverrun.errors",
+    "Invalid": "riverrun.errors",
+    "NewerFormat": "riverrun.errors",
+    "NotFound": "riverrun.errors",
+    "OutOfRange": "riverrun.errors",
+    "PortInUse": "riverrun.errors",
+    "RecordTooLarge": "riverrun.errors",
+    "RiverrunError": "riverrun.errors",
+    "TimedOut": "riverrun.errors",
+    "Transient": "riverrun.errors",
+    "Unavailable": "riverrun.errors",
+    "Flow": "riverrun.flow",
+    "Stream": "riverrun.flow",
+    "Table": "riverrun.flow",
+    "approx_distinct": "riverrun.flow.aggregates",
+    "approx_quantile": "riverrun.flow.aggregates",
+    "avg": "riverrun.flow.aggregates",
+    "collect": "riverrun.flow.aggregates",
+    "count": "riverrun.flow.aggregates",
+    "distinct": "riverrun.flow.aggregates",
+    "first": "riverrun.flow.aggregates",
+    "last": "riverrun.flow.aggregates",
+    "max": "riverrun.flow.aggregates",
+    "min": "riverrun.flow.aggregates",
+    "quantile": "riverrun.flow.aggregates",
+    "rate": "riverrun.flow.aggregates",
+    "stddev": "riverrun.flow.aggregates",
+    "sum": "riverrun.flow.aggregates",
+    "top": "riverrun.flow.aggregates",
+    "per_key": "riverrun.flow.operators.apply",
+    "correct": "riverrun.flow.windows",
+    "drop": "riverrun.flow.windows",
+    "hopping": "riverrun.flow.windows",
+    "session": "riverrun.flow.windows",
+    "side": "riverrun.flow.windows",
+    "sliding": "riverrun.flow.windows",
+    "tumbling": "riverrun.flow.windows",
     "Consumer": "riverrun.log.consumer",
-    "Message": "riverrun.log.queue",
-    "Position": "riverrun.position",
     "Producer": "riverrun.log.producer",
+    "Message": "riverrun.log.queue",
     "Queue": "riverrun.log.queue",
+    "TopicSpec": "riverrun.log.spec",
+    "Topic": "riverrun.log.topic",
+    "Position": "riverrun.position",
     "River": "riverrun.river",
     "Settings": "riverrun.settings",
-    "Topic": "riverrun.log.topic",
-    "TopicSpec": "riverrun.log.spec",
+    "Run": "riverrun.spark.run",
     "View": "riverrun.views",
+    "Change": "riverrun.views.changelog",
+    "Snapshot": "riverrun.views.view",
 }
+
+__all__ = sorted(_MODULES)  # noqa: PLE0605
+
+if TYPE_CHECKING:
+    # The same for type checkers and editors, which cannot follow the rest. tests/test_imports.py compares the two.
+    from riverrun.errors import Busy as Busy
+    from riverrun.errors import Closed as Closed
+    from riverrun.errors import Conflict as Conflict
+    from riverrun.errors import Corrupt as Corrupt
+    from riverrun.errors import DiskFull as DiskFull
+    from riverrun.errors import Fenced as Fenced
+    from riverrun.errors import Invalid as Invalid
+    from riverrun.errors import NewerFormat as NewerFormat
+    from riverrun.errors import NotFound as NotFound
+    from riverrun.errors import OutOfRange as OutOfRange
+    from riverrun.errors import PortInUse as PortInUse
+    from riverrun.errors import RecordTooLarge as RecordTooLarge
+    from riverrun.errors import RiverrunError as RiverrunError
+    from riverrun.errors import TimedOut as TimedOut
+    from riverrun.errors import Transient as Transient
+    from riverrun.errors import Unavailable as Unavailable
+    from riverrun.flow import Flow as Flow
+    from riverrun.flow import Stream as Stream
+    from riverrun.flow import Table as Table
+    from riverrun.flow.aggregates import approx_distinct as approx_distinct
+    from riverrun.flow.aggregates import approx_quantile as approx_quantile
+    from riverrun.flow.aggregates import avg as avg
+    from riverrun.flow.aggregates import collect as collect
+    from riverrun.flow.aggregates import count as count
+    from riverrun.flow.aggregates import distinct as distinct
+    from riverrun.flow.aggregates import first as first
+    from riverrun.flow.aggregates import last as last
+    from riverrun.flow.aggregates import max as max
+    from riverrun.flow.aggregates import min as min
+    from riverrun.flow.aggregates import quantile as quantile
+    from riverrun.flow.aggregates import rate as rate
+    from riverrun.flow.aggregates import stddev as stddev
+    from riverrun.flow.aggregates import sum as sum
+    from riverrun.flow.aggregates import top as top
+    from riverrun.flow.operators.apply import per_key as per_key
+    from riverrun.flow.windows import correct as correct
+    from riverrun.flow.windows import drop as drop
+    from riverrun.flow.windows import hopping as hopping
+    from riverrun.flow.windows import session as session
+    from riverrun.flow.windows import side as side
+    from riverrun.flow.windows import sliding as sliding
+    from riverrun.flow.windows import tumbling as tumbling
+    from riverrun.log.consumer import Consumer as Consumer
+    from riverrun.log.producer import Producer as Producer
+    from riverrun.log.queue import Message as Message
+    from riverrun.log.queue import Queue as Queue
+    from riverrun.log.spec import TopicSpec as TopicSpec
+    from riverrun.log.topic import Topic as Topic
+    from riverrun.position import Position as Position
+    from riverrun.river import River as River
+    from riverrun.settings import Settings as Settings
+    from riverrun.spark.run import Run as Run
+    from riverrun.views import View as View
+    from riverrun.views.changelog import Change as Change
+    from riverrun.views.view import Snapshot as Snapshot
 
 
 def __getattr__(name: str) -> Any:
@@ -170,11 +156,11 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("riverrun")
-    if name not in _WHERE:
+    if name not in _MODULES:
         raise AttributeError(f"module 'riverrun' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_WHERE[name]), name)
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_WHERE, "__version__"]
+    return sorted({*globals(), *_MODULES, "__version__"})

@@ -65,3 +65,18 @@ def check_name(name: object, what: str = "topic") -> str:
             f"{name!r} cannot be the name of a {what}", hint="1 to 200 letters, digits, dots, dashes and underscores"
         )
     return name
+
+
+def value_column(number: int) -> str:
+    """Where a kernel finds what the aggregate of this number reads."""
+    return f"_value{number}"
+
+
+def filter_column(number: int) -> str:
+    """Where a kernel finds an aggregate's `where`."""
+    return f"_where{number}"
+
+
+def order_column(number: int) -> str:
+    """Where a kernel finds what rows are ordered by."""
+    return f"_order{number}"

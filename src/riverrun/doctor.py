@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Literal
 
+from riverrun import durable
 from riverrun.errors import RiverrunError, Unavailable, did_you_mean
 from riverrun.java import find_java
 from riverrun.settings import PLACES, Settings
@@ -96,10 +97,10 @@ def check_settings() -> Iterator[Check]:
     except RiverrunError as error:
         yield Check("settings", "failed", error.message, error.hint or "Correct it")
     names = [name for name, _, _ in Settings.table()]
-    known = [*(f"RIVERRUN_{name.upper()}" for name in (*names, *PLACES)), *_OTHER_VARIABLES]
+    variables = [*(f"RIVERRUN_{name.upper()}" for name in (*names, *PLACES)), *_OTHER_VARIABLES]
     for name in sorted(os.environ):
-        if name.startswith("RIVERRUN_") and name not in known:
-            yield Check("settings", "warning", f"{name} is not a setting", did_you_mean(name, known))
+        if name.startswith("RIVERRUN_") and name not in variables:
+            yield Check("settings", "warning", f"{name} is not a setting", did_you_mean(name, variables))
 
 
 def check_spark() -> Check:
@@ -163,7 +164,7 @@ def check_directory(place: str) -> Iterator[Check]:
             file.write(bytes(mmap.PAGESIZE))
             file.flush()
             begun = time.perf_counter()
-            os.fsync(file.fileno())
+            durable.sync(file.fileno())
             yield Check("writable", "ok", f"a durable write takes {(time.perf_counter() - begun) * 1e3:.1f} ms")
             yield check_locks(file.name, place)
             yield check_wake(file.name)
@@ -261,13 +262,11 @@ def check_river(path: str) -> Iterator[Check]:
 
 def check_topic(river: River, name: str) -> Check:
     """It opens (which checks its tail) and accepts writes."""
-    from riverrun.log.embedded import EmbeddedTopic
-
     title = f"topic {name}"
     try:
         topic = river.topic(name)
         described = topic.describe()
-        failed = isinstance(topic, EmbeddedTopic) and topic.journal.board.failed
+        failed = topic.backend.has_failed
     except RiverrunError as error:
         return Check(title, "failed", error.message, error.hint or f"Try: riverrun topic repair {name}")
     if failed:
@@ -282,8 +281,8 @@ def check_group(river: River, name: str) -> Check:
         lag = river.lag(name)
     except RiverrunError as error:
         return Check(f"group {name}", "failed", error.message, error.hint or f"riverrun group lag {name} says more")
-    for topic, behind in lag["topics"].items():
-        lost = sum(part["lost"] for part in behind["partitions"].values())
+    for topic, part in lag["topics"].items():
+        lost = sum(one["lost"] for one in part["partitions"].values())
         if lost:
             fix = f"Keep rows longer, and let it go on: riverrun group reset {name} {topic} --to earliest"
             return Check(f"group {name}", "failed", f"{lost} rows of {topic} were removed before it read them", fix)

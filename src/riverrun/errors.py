@@ -2,19 +2,28 @@
 
 RiverrunError
 ├── Invalid            an argument, a name, a schema or a row that cannot be accepted (also a ValueError)
-│   └── RecordTooLarge
+│   ├── RecordTooLarge
+│   ├── Misplaced      flow.relation: a method of streams used on a table, or the reverse (also an AttributeError)
+│   ├── PortInUse      another program listens there
+│   ├── UnknownSyntax  flow.syntax: an expression in words that only Spark reads
+│   ├── Unmatched      expressions.regex: a regular expression that Java reads in another way
+│   └── Unverified     expressions.forms: an expression that only Spark computes
 ├── NotFound           a topic, view, group or column that does not exist (also a LookupError)
 ├── Conflict           it exists already and says something else
-├── OutOfRange         a position behind retention, or beyond the end of the log
+├── OutOfRange         a position that is no longer kept, or beyond the end of the log
 ├── Fenced             a newer run, producer or group member has taken over
 ├── Corrupt            stored bytes are damaged; nothing is skipped silently
 ├── NewerFormat        written by a newer Riverrun
 ├── Unavailable        a part that is not installed, or a directory that cannot be used
 ├── Closed             used after close
+├── Refused            serve.problems: a request that HTTP has a status of its own for
+├── Undelivered        alerts.retry: an address did not take a message
 └── Transient          may be retried
     ├── DiskFull
-    ├── Busy           somebody else holds the lock
+    ├── Busy           another process holds the lock
     └── TimedOut       (also a TimeoutError)
+
+Those with a module before the colon are defined there: only that part raises and catches them.
 """
 
 from __future__ import annotations
@@ -40,6 +49,10 @@ class RecordTooLarge(Invalid):
     """One record is larger than the topic's limit; the topic goes on."""
 
 
+class PortInUse(Invalid):
+    """Another process listens there."""
+
+
 class NotFound(RiverrunError, LookupError):
     """There is no such topic, view, group or column."""
 
@@ -49,7 +62,7 @@ class Conflict(RiverrunError):
 
 
 class OutOfRange(RiverrunError):
-    """A position behind retention or beyond the end; the message has the valid range."""
+    """A position that is no longer kept, or beyond the end; the message has the valid range."""
 
 
 class Fenced(RiverrunError):
@@ -81,22 +94,22 @@ class DiskFull(Transient):
 
 
 class Busy(Transient):
-    """Somebody else holds the lock for too long; the message names the process."""
+    """Another process holds the lock for too long; the message names it."""
 
 
 class TimedOut(Transient, TimeoutError):
     """It did not happen in the given time."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint with the nearest known name, or the list of them.
+def did_you_mean(name: str, others: Iterable[str]) -> str:
+    """A hint with the nearest of the names there are, or the list of them.
 
     >>> did_you_mean("amout", ["amount", "user"])
     "Did you mean 'amount'?"
     >>> did_you_mean("x", ["amount", "user"])
     'There are: amount, user'
     """
-    names = list(known)
+    names = list(others)
     near = difflib.get_close_matches(name, names, n=1)
     if near:
         return f"Did you mean {near[0]!r}?"

@@ -1,4 +1,4 @@
-"""Counts, sizes, rates and times as people read them: on the command line, on the dashboard, in benchmarks.
+"""Counts, sizes, rates, times and strings as people read them: on the command line, on the dashboard, in benchmarks.
 
 >>> count(12_400), size(3_200_000), rate(250_000, 2.0)
 ('12.4 k', '3.2 MB', '125 k rows/s')
@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 from riverrun.durations import show
 
+# Values come from events: a control character must not reach the terminal.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _POWERS = ("", "k", "M", "G", "T", "P")
 _SECOND = 1_000_000
 
@@ -80,6 +83,15 @@ def behind(rows_behind: int, seconds: float | None) -> str:
 def clock(moment: datetime) -> str:
     """A time in UTC, to the millisecond."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def safe(text: str) -> str:
+    r"""The string with control characters shown as escapes.
+
+    >>> safe("red: \x1b[31m")
+    'red: \\x1b[31m'
+    """
+    return _CONTROL.sub(lambda control: repr(control[0])[1:-1], text)
 
 
 def _short(number: float, power: str) -> str:

@@ -36,7 +36,7 @@ class Position(Mapping[str, Mapping[int, int]]):
     def parse(cls, text: str) -> Position:
         """The position that `str()` printed."""
         if not isinstance(text, str):
-            raise Invalid(f"not a position: {text!r}", hint='Give a text such as "orders@0:17,1:4"')
+            raise Invalid(f"not a position: {text!r}", hint='Give a string such as "orders@0:17,1:4"')
         topics: dict[str, dict[int, int]] = {}
         for part in filter(None, text.strip().split(";")):
             found = _PART.fullmatch(part.strip())

@@ -12,24 +12,25 @@ import json
 import os
 import uuid
 import weakref
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+from riverrun import durable
 from riverrun.durations import Duration, seconds
 from riverrun.errors import Closed, Corrupt, Invalid, NewerFormat, NotFound, Unavailable
 from riverrun.failpoints import failpoint
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.consumer import Consumer
 from riverrun.log.coordination import Coordination
-from riverrun.log.durability import sync_file
-from riverrun.log.embedded import EmbeddedTopic
 from riverrun.log.groups import Groups
-from riverrun.log.spec import UNSET, TopicSpec
+from riverrun.log.spec import UNSET, TopicSpec, Unset
+from riverrun.log.stored_spec import StoredSpec
 from riverrun.log.topic import Start, Topic
 from riverrun.settings import Settings, places
 
 if TYPE_CHECKING:
     from riverrun.flow import Flow
-    from riverrun.spark.query import Run
+    from riverrun.spark.run import Run
     from riverrun.views import Store, View
 
 _FORMAT = 1
@@ -48,15 +49,12 @@ class River:
         self,
         path: str | os.PathLike[str] | None = None,
         *,
-        log: str | None = None,
         views: str | None = None,
         checkpoints: str | None = None,
         master: str | None = None,
         settings: Settings | None = None,
     ) -> None:
         where = places()
-        if log or where.get("log"):
-            raise Unavailable(f"the log {log or where['log']!r} cannot be used yet", hint="Give a directory")
         self.settings = settings or Settings.load()
         self.path = os.path.abspath(path or where.get("river", DEFAULT))
         self.views_address = views or where.get("views") or f"{self.path}/views.db"
@@ -65,18 +63,18 @@ class River:
             raise Unavailable(f"checkpoints={self.checkpoints!r} cannot be used yet", hint="Give a directory")
         self.master = master or where.get("master")
         self._store: Store | None = None
-        self._topics: dict[str, EmbeddedTopic] = {}
-        self._replaced: list[EmbeddedTopic] = []  # handles from before a topic's schema grew; people may still use them
+        self._topics: dict[str, Topic] = {}
+        self._replaced: list[Topic] = []  # handles from before a topic's schema grew; people may still use them
         self._runs: weakref.WeakSet[Run] = weakref.WeakSet()
         self._closed = False
         self._coordination = _open_directory(self.path)
-        self._catalogue = Catalogue(f"{self.path}/topics", self.settings, self._coordination)
+        self._catalogue = Catalogue(f"{self.path}/topics", self.settings, self._coordination, self._open)
 
     @classmethod
     def from_config(cls, file: str | os.PathLike[str] = "riverrun.toml") -> Self:
         """A river as a settings file says; RIVERRUN_* of the environment wins."""
         where = places(file)
-        parts = {name: where.get(name) for name in ("log", "views", "checkpoints", "master")}
+        parts = {name: where.get(name) for name in ("views", "checkpoints", "master")}
         return cls(where.get("river"), **parts, settings=Settings.load(file))
 
     def __repr__(self) -> str:
@@ -102,43 +100,47 @@ class River:
 
     def topic(
         self,
-        name: str | TopicSpec,
+        name: str | TopicSpec | StoredSpec,
         schema: str | None = None,
         *,
-        key: Any = UNSET,
-        time: Any = UNSET,
-        producers: Any = UNSET,
-        partitions: Any = UNSET,
-        retention: Any = UNSET,
-        retention_bytes: Any = UNSET,
-        compact: Any = UNSET,
-        fsync: Any = UNSET,
-        compression: Any = UNSET,
-        archive: Any = UNSET,
+        key: str | Sequence[str] | Unset | None = UNSET,
+        time: str | Unset | None = UNSET,
+        producers: str | Unset | None = UNSET,
+        partitions: int | Unset = UNSET,
+        retention: Duration | Unset | None = UNSET,
+        retention_bytes: int | str | Unset | None = UNSET,
+        compact: bool | Unset = UNSET,
+        fsync: Duration | Unset = UNSET,
+        compression: Literal["lz4"] | Unset | None = UNSET,
+        archive: str | os.PathLike[str] | Unset | None = UNSET,
     ) -> Topic:
         """Create or open a topic. What is left out is no mismatch; anything that contradicts the topic is an error.
+
+        `key` has the columns by which rows are spread over the partitions, and of which compaction keeps the newest;
+        `time` is the column with the event time (else the time of receipt), `producers` the one that tells apart who
+        is late. A `TopicSpec`, or the `spec` of another topic, says all of it.
 
         Defaults of a new topic: partitions=4, retention="7 days" (None keeps for ever), compact=False, fsync="batch"
         ("os", or an interval such as "200 ms"), no compression ("lz4"), no archive.
         """
-        spec = name
-        if not isinstance(spec, TopicSpec):
-            spec = TopicSpec(
-                name=spec,
-                schema=UNSET if schema is None else schema,
-                key=key,
-                time=time,
-                producers=producers,
-                partitions=partitions,
-                retention=retention,
-                retention_bytes=retention_bytes,
-                compact=compact,
-                fsync=fsync,
-                compression=compression,
-                archive=archive,
-            )
-        elif schema is not None:
-            raise Invalid("a TopicSpec has its schema already", hint="Give the spec alone")
+        spec = TopicSpec(
+            name.name if isinstance(name, TopicSpec | StoredSpec) else name,
+            UNSET if schema is None else schema,
+            key=key,
+            time=time,
+            producers=producers,
+            partitions=partitions,
+            retention=retention,
+            retention_bytes=retention_bytes,
+            compact=compact,
+            fsync=fsync,
+            compression=compression,
+            archive=archive,
+        )
+        if isinstance(name, TopicSpec | StoredSpec):
+            if said := ", ".join(option for option in spec.declared() if option != "name"):
+                raise Invalid(f"topic {spec.name}: {said} is for its TopicSpec to say", hint="Give the spec alone")
+            spec = name if isinstance(name, TopicSpec) else TopicSpec.of(name)
         return self._open(spec)
 
     def topics(self, pattern: str = "*") -> list[str]:
@@ -182,7 +184,7 @@ class River:
         """
         self._check_open()
         try:
-            from riverrun.spark.query import Run
+            from riverrun.spark.run import Run
         except ImportError as error:
             raise _not_installed(error) from None
         run = Run(self, flow, start=start, suffix=suffix, rebuild=rebuild)
@@ -211,27 +213,25 @@ class River:
         self._check_open()
         if self._store is None:
             try:
-                from riverrun.views.places import open_store
+                from riverrun.views import open_store
             except ImportError as error:
                 raise _not_installed(error) from None
             self._store = open_store(self.views_address)
         return self._store
 
     def lag(self, group: str) -> dict[str, Any]:
-        """How far a group is behind, in rows and in seconds, by topic and partition."""
+        """The lag of a group, in rows and in seconds, by topic and partition."""
         return self.groups.lag(group)
 
     def _open(self, spec: TopicSpec) -> Topic:
         self._check_open()
         opened = self._topics.get(spec.name)
-        if opened is not None and opened.is_open:
+        if opened is not None and opened.backend.is_open:
             spec.check_same(opened.spec)
-            if not isinstance(spec.schema, str) or spec.schema == opened.spec.schema:
+            if spec.schema in (UNSET, opened.spec.schema):
                 return opened
             self._replaced.append(opened)
-        topic = self._catalogue.open(spec)
-        topic.opener = self._open
-        self._topics[spec.name] = topic
+        topic = self._topics[spec.name] = self._catalogue.open(spec)
         return topic
 
     def _check_open(self) -> None:
@@ -248,16 +248,14 @@ def _open_directory(path: str) -> Coordination:
     try:
         if _is_new(path, marker):
             # Others may be making it at the same time, or were killed while they did: every step may be done twice.
-            os.makedirs(path, exist_ok=True)
+            durable.make_directory(path)
             coordination = Coordination(database, create=True)
             failpoint("river.prepared")
             fresh = f"{marker}.{uuid.uuid4().hex[:8]}"
-            with open(fresh, "w", encoding="utf-8") as file:
-                json.dump({"format": _FORMAT}, file)
-            sync_file(fresh, os.fsync)
+            with durable.new_file(fresh) as file:
+                file.write(json.dumps({"format": _FORMAT}).encode())
             failpoint("river.written")
-            os.rename(fresh, marker)
-            sync_file(path, os.fsync)
+            durable.rename(fresh, marker)
             return coordination
         _check_format(marker)
         return Coordination(database)

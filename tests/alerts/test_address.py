@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from riverrun.alerts.address import Address, redacted
+from riverrun.alerts.address import Address, redact
 
 SECRET = "s3cr3t-T0ken"
 
@@ -52,4 +52,4 @@ def test_whatever_the_secret_is(secret: str, where: int) -> None:
     address = Address(url)
     assert str(address) in ("jsons://example.com", "tgram://…")
     if secret.lower() not in "could not reach":
-        assert secret not in redacted(f"could not reach <{secret}> <{written}> <{url}>", (address,))
+        assert secret not in redact(f"could not reach <{secret}> <{written}> <{url}>", (address,))

@@ -14,6 +14,7 @@ from riverrun.alerts import alerts as service
 from riverrun.alerts.address import Address
 from riverrun.alerts.alerts import Alerts
 from riverrun.alerts.message import AlertMessage
+from riverrun.runtime.status import AlertStatus
 
 
 def until(done: Callable[[], bool], timeout: float = 10) -> None:
@@ -47,17 +48,8 @@ def test_a_row_becomes_a_message(river: River, receiver: Receiver) -> None:
     }
     assert receiver.keys() == [body["key"]]
     (status,) = alerts.status()
-    assert status["last_sent"].endswith("Z")
-    del status["last_sent"]
-    assert status == {
-        "alert": "fraud",
-        "sent": 1,
-        "rows": 1,
-        "waiting": 0,
-        "failed": 0,
-        "last_error": None,
-        "dead": 0,
-    }
+    assert status.last_sent is not None
+    assert status == AlertStatus("fraud", sent=1, rows=1, last_sent=status.last_sent)
     assert river.lag("shop.alerts")["rows"] == 0
 
 
@@ -69,12 +61,12 @@ def test_rows_within_every_are_one_message_and_stopping_does_not_wait(river: Riv
     receiver.wait(1)
     for i in range(12):
         topic.append(row(f"u{i}"))
-    until(lambda: alerts.status()[0]["waiting"] == 12)
+    until(lambda: alerts.status()[0].waiting == 12)
     assert len(receiver.got) == 1
     alerts.stop()
     assert [body["count"] for body in receiver.bodies()] == [1, 12]
     assert receiver.bodies()[1]["message"] == "12 rows:\n- u0\n- u1\n- u2\n- u3\n- u4\nand 7 more"
-    assert alerts.status()[0]["waiting"] == 0
+    assert alerts.status()[0].waiting == 0
 
 
 def test_the_next_run_goes_on(river: River, receiver: Receiver) -> None:
@@ -95,7 +87,7 @@ def test_a_replay_and_a_test_send_nothing(river: River, receiver: Receiver, opti
     alerts = Alerts(river, fraud(receiver.url), **options)
     alerts.start()
     alerts.stop()
-    assert alerts.status() == []
+    assert alerts.status() == ()
     assert receiver.got == []
 
 
@@ -106,12 +98,12 @@ def test_failures_are_tried_again_with_the_same_key(river: River, receiver: Rece
     alerts.start()
     topic.append(row("ada"))
     receiver.wait(3)
-    until(lambda: alerts.status()[0]["sent"] == 1)
+    until(lambda: alerts.status()[0].sent == 1)
     alerts.stop()
     assert len(set(receiver.keys())) == 1
     (status,) = alerts.status()
-    assert (status["failed"], status["dead"]) == (2, 0)
-    assert status["last_error"] == "json://127.0.0.1: the answer was 503"
+    assert (status.failed, status.dead) == (2, 0)
+    assert status.last_error == "json://127.0.0.1: the answer was 503"
 
 
 @pytest.mark.parametrize("settings", [{"alert_attempts": 1, "alert_timeout": "1 s", "alert_private_addresses": True}])
@@ -122,8 +114,8 @@ def test_what_nobody_takes_is_put_aside_and_others_get_theirs(river: River, rece
     alerts = Alerts(river, fraud(broken.url, receiver.url, every=0))
     alerts.start()
     topic.append([row("ada"), row("bob")])
-    until(lambda: alerts.status()[0]["dead"] == 2)
-    until(lambda: alerts.status()[0]["rows"] == 2)
+    until(lambda: alerts.status()[0].dead == 2)
+    until(lambda: alerts.status()[0].rows == 2)
     alerts.stop()
     broken.close()
     assert len(receiver.got) == 1
@@ -146,7 +138,7 @@ def test_an_address_that_is_away_does_not_delay_others(river: River, receiver: R
         topic.append(row(f"u{i}"))
         receiver.wait(i + 1)
     alerts.stop(patience=0.1)
-    assert alerts.status()[0]["waiting"] == 3
+    assert alerts.status()[0].waiting == 3
     assert river.lag("shop.alerts")["rows"] == 3
     away.answers.clear()
     taken = len(away.got)
@@ -185,17 +177,16 @@ def test_rows_that_retention_removed_are_told_and_the_others_sent(
     for i in range(60):
         topic.append(row(f"u{i}"))
     topic.enforce_retention()
-    lost = topic.earliest[topic.name][0] - begun
+    lost = topic.begins()[0] - begun
     assert 0 < lost < 60
     again = Alerts(river, fraud(receiver.url))
     again.start()
     again.stop()
     assert [body["count"] for body in receiver.bodies()] == [1] * begun + [60 - lost]
     assert (
-        again.status()[0]["last_error"]
-        == f"json://127.0.0.1: retention removed rows ({lost}) before they could be sent"
+        again.status()[0].last_error == f"json://127.0.0.1: retention removed rows ({lost}) before they could be sent"
     )
-    assert again.status()[0]["waiting"] == 0
+    assert again.status()[0].waiting == 0
 
 
 def test_partitions_that_another_process_still_holds(river: River, receiver: Receiver) -> None:
@@ -238,7 +229,7 @@ def test_something_unexpected_does_not_end_it(
     fired(river).append(row("ada"))
     alerts = Alerts(river, fraud("json://host/s3cret-path"), deliver=deliver)
     alerts.start()
-    until(lambda: alerts.status()[0]["sent"] == 1)
+    until(lambda: alerts.status()[0].sent == 1)
     alerts.stop()
     assert len(calls) == 3
-    assert alerts.status()[0]["last_error"] == "KeyError: '…'"
+    assert alerts.status()[0].last_error == "KeyError: '…'"

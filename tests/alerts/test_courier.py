@@ -7,10 +7,10 @@ import importlib.util
 import pytest
 
 from alert_receiver import Receiver
-from riverrun.alerts import courier, dispatch
+from riverrun.alerts import courier
 from riverrun.alerts.address import Address
-from riverrun.alerts.errors import Undelivered
 from riverrun.alerts.message import compose
+from riverrun.alerts.retry import Undelivered
 from riverrun.errors import Invalid, Unavailable
 
 MESSAGE = compose("shop", "fraud", "shop.alerts.fraud@0:0-0", "<b>{user}</b>", 1, [{"user": "ada"}])
@@ -61,13 +61,13 @@ def test_a_service_that_hangs_is_ended(receiver: Receiver, monkeypatch: pytest.M
 
 
 def test_addresses_are_checked_before_the_run() -> None:
-    dispatch.check([Address("json://host"), Address("mailto://ada:pw@example.com")])
+    courier.check_addresses([Address("json://host"), Address("mailto://ada:pw@example.com")])
     with pytest.raises(Invalid, match="cannot read the address nosuch://…"):
-        dispatch.check([Address("mailto://ada:pw@example.com"), Address("nosuch://token")])
+        courier.check_addresses([Address("mailto://ada:pw@example.com"), Address("nosuch://token")])
 
 
 def test_a_missing_package_matters_only_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    dispatch.check([Address("json://host")])
+    courier.check_addresses([Address("json://host")])
     with pytest.raises(Unavailable, match=r"pip install 'riverrun\[alerts\]'"):
-        dispatch.check([Address("mailto://ada:pw@example.com")])
+        courier.check_addresses([Address("mailto://ada:pw@example.com")])

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riverrun.alerts.address import Address
-from riverrun.alerts.line import Line, Note, common
-from riverrun.alerts.stretch import between
+from riverrun.alerts.line import Line, Note, least_offsets
+from riverrun.alerts.stretch import count_between
 
 SECOND = 1_000_000
 
@@ -35,9 +35,9 @@ def test_groups_by_every(arrivals: list[tuple[int, int, int]], every: int) -> No
                 assert one.begin(reached, now)
                 stretch = one.note.trying
                 assert stretch is not None
-                sent.append((now, between(stretch.start, stretch.end)))
+                sent.append((now, count_between(stretch.start, stretch.end)))
                 one.finish()
-            assert every or not between(one.note.done, reached)
+            assert every or not count_between(one.note.done, reached)
             now += SECOND
         reached[partition] += rows
     assert sum(rows for _, rows in sent) == total
@@ -76,4 +76,7 @@ def test_pauses_grow_and_the_rows_stay_the_same() -> None:
 
 
 def test_what_all_have() -> None:
-    assert common([Line(Address("a://"), 0, Note(done)) for done in ({0: 3, 1: 1}, {0: 2, 1: 5})]) == {0: 2, 1: 1}
+    assert least_offsets([Line(Address("a://"), 0, Note(done)) for done in ({0: 3, 1: 1}, {0: 2, 1: 5})]) == {
+        0: 2,
+        1: 1,
+    }

@@ -38,11 +38,11 @@ def test_nothing_tells(
     alerts = Alerts(river, flow)
     alerts.start()
     end = time.monotonic() + 30
-    while alerts.status()[0]["dead"] < 5 and time.monotonic() < end:
+    while alerts.status()[0].dead < 5 and time.monotonic() < end:
         time.sleep(0.05)
     alerts.stop()
     status = alerts.status()[0]
-    assert status["dead"] == 5
+    assert status.dead == 5
     told = [str(status), caplog.text, *capfd.readouterr(), repr(river.settings), repr(alerts), str(flow.alerts)]
     assert [text for text in told if SECRET in text] == []
     files = [path for path in Path(river.path).rglob("*") if path.is_file()]

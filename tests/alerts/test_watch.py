@@ -10,6 +10,8 @@ from alert_receiver import Receiver
 from riverrun import Flow, River
 from riverrun.alerts.alerts import Alerts
 from riverrun.alerts.watch import Watch
+from riverrun.runtime.ledger import LedgerEntry
+from riverrun.runtime.status import FlowState, FlowStatus, Lag
 
 SECOND = 1_000_000
 SETTINGS = {
@@ -23,13 +25,15 @@ SETTINGS = {
 
 class FakeRun:
     def __init__(self) -> None:
-        self.state, self.reason, self.behind, self.dropped = "running", None, 0.0, 0
+        self.state: FlowState = "running"
+        self.reason: str | None = None
+        self.behind, self.dropped = 0.0, 0
 
-    def status(self) -> dict[str, Any]:
-        return {"state": self.state, "reason": self.reason, "lag": {"rows": 7, "seconds": self.behind}}
-
-    def ledger(self) -> list[dict[str, Any]]:
-        return [{"late_dropped": self.dropped}, {"late_dropped": 0}]
+    def observe(self) -> FlowStatus:
+        ledger = (LedgerEntry("window-1", "in", late_dropped=self.dropped), LedgerEntry("window-2", "in"))
+        return FlowStatus(
+            flow="shop", state=self.state, reason=self.reason, lag=Lag(7, self.behind, {"orders": 7}), ledger=ledger
+        )
 
 
 @pytest.fixture
@@ -37,7 +41,7 @@ def settings() -> dict[str, Any]:
     return SETTINGS
 
 
-class Scene:
+class WatchedRiver:
     """A watch with a clock that a test moves."""
 
     def __init__(self, river: River) -> None:
@@ -64,16 +68,16 @@ class Scene:
 
 
 @pytest.fixture
-def scene(river: River) -> Scene:
-    return Scene(river)
+def scene(river: River) -> WatchedRiver:
+    return WatchedRiver(river)
 
 
-def test_a_run_that_is_well_is_not_talked_about(scene: Scene) -> None:
+def test_a_run_that_is_well_is_not_talked_about(scene: WatchedRiver) -> None:
     scene.passes(60, behind=59.0, dropped=10)
     assert scene.told() == []
 
 
-def test_behind_for_a_while_and_then_no_more(scene: Scene) -> None:
+def test_behind_for_a_while_and_then_no_more(scene: WatchedRiver) -> None:
     scene.passes(10, behind=3600.0)
     scene.passes(10, behind=0.0)
     assert scene.told() == []
@@ -86,7 +90,7 @@ def test_behind_for_a_while_and_then_no_more(scene: Scene) -> None:
     assert scene.told() == [("lag", "begun"), ("lag", "over")]
 
 
-def test_late_rows_in_a_minute(scene: Scene) -> None:
+def test_late_rows_in_a_minute(scene: WatchedRiver) -> None:
     for total in range(0, 60, 1):
         scene.passes(10, dropped=total)  # six in a minute
     assert scene.told() == []
@@ -96,7 +100,7 @@ def test_late_rows_in_a_minute(scene: Scene) -> None:
     assert scene.told() == [("late", "begun"), ("late", "over")]
 
 
-def test_a_restart_tells_nothing_twice_and_knows_what_is_over(scene: Scene) -> None:
+def test_a_restart_tells_nothing_twice_and_knows_what_is_over(scene: WatchedRiver) -> None:
     scene.passes(10, state="failed", reason="no space")
     assert scene.told() == [("failed", "begun")]
     assert scene.last() == "flow shop has failed and does not go on by itself: no space"
@@ -108,7 +112,7 @@ def test_a_restart_tells_nothing_twice_and_knows_what_is_over(scene: Scene) -> N
     assert scene.told() == [("failed", "begun"), ("failed", "over")]
 
 
-def test_failing_and_waiting_only_when_it_lasts(scene: Scene) -> None:
+def test_failing_and_waiting_only_when_it_lasts(scene: WatchedRiver) -> None:
     scene.passes(10, state="failing", reason="boom")
     scene.passes(10, state="running")
     assert scene.told() == []
@@ -133,7 +137,7 @@ def test_nobody_to_tell(receiver: Receiver, river: River) -> None:
     alerts = Alerts(river, Flow("shop"))
     alerts.start(FakeRun())
     alerts.stop()
-    assert alerts.status() == []
+    assert alerts.status() == ()
     assert river.topics() == []
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from alert_receiver import Receiver
-from riverrun.alerts import guard
+from riverrun.alerts import network_guard
 from riverrun.alerts.address import Address
-from riverrun.alerts.errors import Undelivered
 from riverrun.alerts.message import compose
+from riverrun.alerts.retry import Undelivered
 from riverrun.alerts.webhook import parse, post
 from riverrun.errors import Invalid
 
@@ -66,7 +66,7 @@ def test_redirects_are_not_followed(receiver: Receiver) -> None:
 def test_this_machine_is_refused(receiver: Receiver, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     resolve = socket.getaddrinfo
     monkeypatch.setattr(
-        guard.socket,
+        network_guard.socket,
         "getaddrinfo",
         lambda host, *a, **o: resolve("127.0.0.1" if host == "hooks.example" else host, *a, **o),
     )
@@ -123,7 +123,7 @@ def secure(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(server, "handle_error", lambda *_: None)  # a client that hangs up is meant
     monkeypatch.setenv("SSL_CERT_FILE", certificate)
     resolve = socket.getaddrinfo
-    monkeypatch.setattr(guard.socket, "getaddrinfo", lambda _, *a, **o: resolve("127.0.0.1", *a, **o))
+    monkeypatch.setattr(network_guard.socket, "getaddrinfo", lambda _, *a, **o: resolve("127.0.0.1", *a, **o))
     yield receiver
 
 

@@ -33,7 +33,10 @@ def write(text: str, name: str = "shop.py") -> str:
         ("import riverrun\nimport a_module_that_is_not_there\n", "shop.py:2: No module named 'a_module_that_is"),
         ("def broken():\n    return 1 / 0\n\nbroken()\n", "shop.py:2: ZeroDivisionError: division by zero"),
         ("import sys\nsys.exit(3)\n", "shop.py:2: the file ends the program when it is loaded"),
-        ("import riverrun as rr\nrr.River('x', log='y://')\n", "shop.py:2: the log 'y://' cannot be used yet"),
+        (
+            "import riverrun as rr\nrr.River('x', checkpoints='y://')\n",
+            "shop.py:2: checkpoints='y://' cannot be used yet",
+        ),
         (GOOD + "orders.where('amuont > 1')\n", "shop.py:7: "),
     ],
 )

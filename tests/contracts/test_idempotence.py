@@ -87,10 +87,10 @@ def test_a_fence_of_one_producer_does_not_concern_another(log: Log) -> None:
 
 def test_taking_over_a_name(log: Log) -> None:
     topic = log.topic()
-    first = topic.take_over("app")
+    first = topic.backend.take_over("app")
     assert first.sequence == NO_SEQUENCE
     topic.append([row(1)], producer="app", sequence=41, fence=first.fence)
-    second = log.reopened().take_over("app")
+    second = log.reopened().backend.take_over("app")
     assert (second.name, second.sequence) == ("app", 41)
     assert second.fence > first.fence
     with pytest.raises(Fenced):

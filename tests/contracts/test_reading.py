@@ -44,7 +44,7 @@ def test_from_and_to_every_offset(ten: Topic, start: int) -> None:
         assert numbers(ten.read(Position({"t": {0: start}}), Position({"t": {0: end}}))) == list(range(start, end))
 
 
-def test_positions_may_be_texts_and_mappings(ten: Topic) -> None:
+def test_positions_may_be_strings_and_mappings(ten: Topic) -> None:
     assert numbers(ten.read("t@0:8")) == numbers(ten.read({"t": {0: 8}})) == [8, 9]
     assert ten.read("latest").num_rows == 0
     assert numbers(ten.read("earliest", "t@0:2")) == [0, 1]
@@ -56,7 +56,7 @@ def test_a_partition_that_a_position_leaves_out_is_read_from_its_beginning(log: 
     assert topic.read("t@2:0").num_rows == 40
 
 
-def test_a_position_behind_the_one_before_reads_nothing(ten: Topic) -> None:
+def test_an_end_before_the_start_reads_nothing(ten: Topic) -> None:
     assert ten.read("t@0:5", "t@0:3").num_rows == 0
 
 
@@ -299,6 +299,53 @@ def test_any_other_change_of_the_schema_is_refused(log: Log, declared: str) -> N
     with pytest.raises(Conflict):
         log.topic(schema=declared)
     assert log.reopened().spec.schema == "user string, n bigint"
+
+
+def test_a_handle_from_before_reads_rows_of_every_later_version(log: Log) -> None:
+    first = log.topic(schema="user string", key="user", partitions=1)
+    log.topic(schema="user string, age int", key="user")
+    log.topic(schema="user string, age int, tags array<string>", key="user").append({"user": "bob", "tags": ["x"]})
+    assert first.read().column("user").to_pylist() == ["bob"]
+    assert first.backend.newest_schema() == "user string, age int, tags array<string>"
+
+
+def test_begins_and_ends_are_the_offsets_of_the_positions(log: Log) -> None:
+    topic = log.topic(key="user", partitions=4)
+    assert topic.begins() == topic.ends() == {0: 0, 1: 0, 2: 0, 3: 0}
+    topic.append([row(n, f"u{n}") for n in range(40)])
+    assert sum(topic.ends().values()) == 40
+    assert (topic.earliest["t"], topic.latest["t"]) == (topic.begins(), topic.ends())
+    topic.begins()[0] = topic.ends()[0] = 99  # they are the caller's own
+    assert 99 not in (topic.begins()[0], topic.ends()[0])
+
+
+def test_offsets_of_some_partitions_can_be_read(log: Log) -> None:
+    topic = log.topic(key="user", partitions=4)
+    topic.append([row(n, f"u{n}") for n in range(40)])
+    ends = topic.ends()
+    table = topic.read_offsets({2: 1, 3: 0}, {2: ends[2], 3: ends[3] + 100}, ["n", "_partition"])
+    assert table.column_names == ["n", "_partition"]
+    assert set(table.column("_partition").to_pylist()) == {2, 3}
+    assert table.num_rows == ends[2] - 1 + ends[3]
+
+
+def test_offsets_that_nobody_can_read_are_refused(ten: Topic) -> None:
+    ten.check_range({0: 10})
+    with pytest.raises(OutOfRange, match="beyond the end"):
+        ten.check_range({0: 11})
+    with pytest.raises(Invalid, match="topic t has no partition 1; it has 1"):
+        ten.check_range({1: 0})
+    with pytest.raises(Invalid, match="no partition 1"):
+        ten.read_offsets({1: 0}, {1: 1})
+
+
+def test_a_topic_that_was_closed_is_opened_again(log: Log) -> None:
+    with log.topic() as topic:
+        topic.append(row(1))
+        assert topic.backend.is_open
+    assert not topic.backend.is_open
+    assert log.reopened().backend.is_open
+    assert log.reopened().read().num_rows == 1
 
 
 def test_waiting_ends_when_rows_arrive(log: Log) -> None:

@@ -68,7 +68,7 @@ def test_rows_appended_later_go_on_as_if_nothing_had_happened(changelog: Topic, 
 def test_reading_from_every_offset_after_compaction(changelog: Topic) -> None:
     changelog.compact()
     everything = shown(changelog)
-    for partition, end in changelog.latest["t"].items():
+    for partition, end in changelog.ends().items():
         for offset in range(end + 1):
             batches = changelog.batches({partition: offset}, {partition: end}, ["_offset"])
             found = [o for batch in batches for o in batch.column("_offset").to_pylist()]
@@ -100,8 +100,8 @@ def test_repeats_are_still_known_after_compaction(log: Log, changelog: Topic) ->
 def test_promises_are_not_forgotten(changelog: Topic) -> None:
     changelog.advance(1, AT + timedelta(days=3))
     changelog.compact()
-    ends = changelog.latest["t"]
-    promised = [s.maxima.get("1", 0) for s in changelog.summaries(changelog.earliest["t"], ends) if s.partition == 1]
+    ends = changelog.ends()
+    promised = [s.maxima.get("1", 0) for s in changelog.summaries(changelog.begins(), ends) if s.partition == 1]
     assert max(promised) == int((AT + timedelta(days=3)).timestamp() * 1_000_000)
 
 
@@ -133,7 +133,7 @@ def test_what_is_too_old_goes_and_is_refused_by_name(log: Log) -> None:
     with pytest.raises(OutOfRange, match="offset 0 is no longer kept, only 5 to 5"):
         topic.read("t@0:0")
     assert topic.append(row("u", 5))["t"][0] == 6
-    assert log.reopened().latest["t"][0] == 6
+    assert log.reopened().ends()[0] == 6
 
 
 def test_what_is_too_much_goes_the_oldest_first(log: Log) -> None:
@@ -144,7 +144,7 @@ def test_what_is_too_much_goes_the_oldest_first(log: Log) -> None:
     kept = sorted(found[3] for found in shown(topic))
     assert 0 < len(kept) < 150
     assert kept == list(range(150 - len(kept), 150))
-    assert sum(topic.earliest["t"].values()) == 150 - len(kept)
+    assert sum(topic.begins().values()) == 150 - len(kept)
 
 
 def test_what_is_kept_for_ever_stays(log: Log) -> None:

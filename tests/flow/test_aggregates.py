@@ -9,7 +9,8 @@ import pytest
 
 from riverrun.flow import Flow
 from riverrun.flow import aggregates as rr
-from riverrun.flow.nodes import Group, Window
+from riverrun.flow.operators.group import Group
+from riverrun.flow.operators.window import Window
 from riverrun.flow.windows import session, tumbling
 
 SCHEMA = (

@@ -9,6 +9,7 @@ import pytest
 
 from riverrun.flow import Flow, Table
 from riverrun.flow import aggregates as rr
+from riverrun.flow.fingerprint import fingerprints
 from riverrun.flow.windows import correct, tumbling
 
 ORDERS = "order_id string, user string, amount double, at timestamp"
@@ -31,7 +32,7 @@ def shop(
     big = orders.where(where).with_columns(total=total, **(extra or {}))
     flow.view("windows", window(big))
     flow.view("looked-up", orders.select("user", "amount").join(flow.table("users", users, key="user"), "user"))
-    prints = flow.fingerprint()
+    prints = fingerprints(flow.nodes)
     assert set(prints) == {node.id for node in flow.nodes if node.stateful}
     return {name: prints[end.node.id] for name, end in flow.views.items()}
 
@@ -90,7 +91,7 @@ def test_a_transform_counts_by_its_text_and_what_it_encloses() -> None:
         flow = Flow("shop")
         orders = flow.stream("orders", ORDERS)
         flow.view("v", orders.transform(function, "user string").group("user").agg(n=rr.count()))
-        return flow.fingerprint()
+        return fingerprints(flow.nodes)
 
     assert made(scaled(2)) == made(scaled(2))
     assert made(scaled(2)) != made(scaled(3))

@@ -10,7 +10,10 @@ import pytest
 
 from riverrun.flow import Flow, Stream, Table
 from riverrun.flow import aggregates as rr
-from riverrun.flow.nodes import Source, StreamSource, TableSource
+from riverrun.flow.analysis import depth, lags
+from riverrun.flow.fingerprint import needed
+from riverrun.flow.operators.source import Source, StreamSource
+from riverrun.flow.operators.table import TableSource
 from riverrun.flow.windows import correct, side, tumbling
 
 Refusal = Callable[..., str]
@@ -168,9 +171,9 @@ def test_views(flow: Flow, orders: Stream, users: Table) -> None:
     assert flow.view("wider", per_user, key=["n", "user"]).key == ("n", "user")
     every = flow.view("rows", orders)
     assert (every.key, every.keeps_all) == (("_id",), True)
-    newest = flow.view("newest", orders, key="user", history="7 days", to="redis://host/0")
+    newest = flow.view("newest", orders, key="user", history="7 days")
     assert (newest.key, newest.keeps_all) == (("user",), False)
-    assert (newest.history, newest.to) == (604_800 * SECOND, "redis://host/0")
+    assert newest.history == 604_800 * SECOND
     assert flow.view("both", users.union(users), key="user").key == ("user", "_branch")
     assert flow.view("top", orders.top(3, "amount", per="user")).key == ("user", "_id")
     assert [end.id for end in flow.ends][:2] == ["view-counts", "view-wider"]
@@ -200,7 +203,6 @@ def test_alerts(flow: Flow, orders: Stream) -> None:
             "view 'v': key must contain the table's key, and lacks 'user'. Write key=['user']",
         ),
         (lambda f, o, u: f.view("v", o, history=0), "history must be longer than 0"),
-        (lambda f, o, u: f.view("v", o, to="redis"), "view 'v': to is an address, not 'redis'. Write "),
         (lambda f, o, u: f.view("v", "orders"), "view: not a stream or a table: 'orders'. Give a stream or a table of"),
         (
             lambda f, o, u: f.view("v", o.window(tumbling(1))),
@@ -253,28 +255,28 @@ def test_nodes_are_those_the_ends_need_inputs_first(flow: Flow, orders: Stream, 
 
 def test_depth_counts_stateful_nodes(flow: Flow, orders: Stream, users: Table) -> None:
     windows = orders.where("amount > 1").window(tumbling("1 s"), by="user").agg(n=rr.count())
-    assert [flow.depth(rows) for rows in (orders, users, windows, windows.top(1, "n"))] == [0, 1, 1, 2]
-    assert flow.depth(orders.join(users, "user").node) == 2
+    assert [depth(rows.node) for rows in (orders, users, windows, windows.top(1, "n"))] == [0, 1, 1, 2]
+    assert depth(orders.join(users, "user").node) == 2
 
 
 def test_watermarks_stay_behind_by_the_delays_before(flow: Flow, orders: Stream, users: Table) -> None:
     enriched = orders.as_of(users, "user", late=correct("10 s"))
     joined = enriched.join(orders, "user", within=("-5 s", "2 s"))
     windows = joined.window(tumbling("1 s")).agg(n=rr.count())
-    assert flow.lags(orders) == {"stream-orders": 0}
-    assert flow.lags(enriched) == {"stream-orders": 0, "table-users": 0}
-    assert flow.lags(joined) == {"stream-orders": 10 * SECOND, "table-users": 10 * SECOND}
-    assert flow.lags(windows) == {"stream-orders": 15 * SECOND, "table-users": 15 * SECOND}
+    assert lags(orders.node) == {"stream-orders": 0}
+    assert lags(enriched.node) == {"stream-orders": 0, "table-users": 0}
+    assert lags(joined.node) == {"stream-orders": 10 * SECOND, "table-users": 10 * SECOND}
+    assert lags(windows.node) == {"stream-orders": 15 * SECOND, "table-users": 15 * SECOND}
 
 
 def test_needed_columns(flow: Flow, orders: Stream) -> None:
     big = orders.where("amount > 10 and _received > at").with_columns(total="amount * quantity", other="order_id")
     flow.view("sums", big.group("user").agg(total=rr.sum("total")))
-    needed = flow.needed()
-    assert needed["stream-orders"] == ("user", "amount", "quantity", "at", "_received")
-    assert needed[big.node.id] == ("user", "total")
+    columns = needed(flow.nodes, flow.ends)
+    assert columns["stream-orders"] == ("user", "amount", "quantity", "at", "_received")
+    assert columns[big.node.id] == ("user", "total")
 
 
 def test_needed_columns_of_a_view_are_all(flow: Flow, orders: Stream) -> None:
     flow.view("rows", orders.select("user", "amount + 1 as more"))
-    assert flow.needed()["stream-orders"] == ("user", "amount")
+    assert needed(flow.nodes, flow.ends)["stream-orders"] == ("user", "amount")

@@ -9,7 +9,9 @@ import pytest
 
 from riverrun.flow import Flow, Stream, Table
 from riverrun.flow import aggregates as rr
-from riverrun.flow.nodes import Select, Top, Transform, Union, Where
+from riverrun.flow.operators.rows import Select, Union, Where
+from riverrun.flow.operators.top import Top
+from riverrun.flow.operators.transform import Transform
 from riverrun.flow.windows import correct, tumbling
 
 Refusal = Callable[..., str]
@@ -140,7 +142,7 @@ def nothing(frame: Any) -> Any:
         (lambda o, u: o.drop("usr"), "there is no column 'usr'. Did you mean 'user'?"),
         (lambda o, u: o.select("user").drop("user"), "drop leaves no column"),
         (lambda o, u: u.drop("user"), "drop loses 'user', part of the table's key"),
-        (lambda o, u: o.union(u), "union takes two streams or two tables. t.changes() makes a stream"),
+        (lambda o, u: o.union(u), "union takes streams or tables, not both. t.changes() makes a stream"),
         (
             lambda o, u: o.select("user", "amount").union(o.select("user", "at")),
             "union needs the same columns: the right has no 'amount', the left has no 'at'. Use select on one side",
@@ -190,3 +192,10 @@ def test_a_relation_shows_itself(orders: Stream) -> None:
     shown = repr(orders.window(tumbling("1 minute"), late=correct("1 s")).agg(n=rr.count()))
     assert shown.startswith("<table window-")
     assert shown.endswith("window_start timestamp, window_end timestamp, n bigint>")
+
+
+def test_a_union_of_several_is_one_node(orders: Stream) -> None:
+    small, large = orders.where("amount < 1"), orders.where("amount > 9")
+    together = orders.union(small, large)
+    assert together.node is orders.union(small).union(large).node
+    assert [node.id for node in together.node.inputs] == [rows.node.id for rows in (orders, small, large)]

@@ -10,7 +10,13 @@ import pytest
 from riverrun.errors import Invalid
 from riverrun.flow import Flow, Stream, Table
 from riverrun.flow import aggregates as rr
-from riverrun.flow.nodes import AsOf, ClockNode, Dedupe, JoinStreams, Latest, Lookup, Window
+from riverrun.flow.operators.as_of import AsOf
+from riverrun.flow.operators.clock import ClockCorrection
+from riverrun.flow.operators.dedupe import Dedupe
+from riverrun.flow.operators.join_streams import JoinStreams
+from riverrun.flow.operators.latest import Latest
+from riverrun.flow.operators.lookup import Lookup
+from riverrun.flow.operators.window import Window
 from riverrun.flow.windows import Correct, DropLate, correct, drop, hopping, session, side, sliding, tumbling
 
 HOUR = 3_600_000_000
@@ -26,7 +32,7 @@ def payments(flow: Flow) -> Stream:
 def test_clock(flow: Flow) -> None:
     devices = flow.stream("devices", "device string, occurred timestamp, sent timestamp, v double", time="occurred")
     made = devices.where("v > 0").clock("occurred", "sent", by="device")
-    assert isinstance(made.node, ClockNode)
+    assert isinstance(made.node, ClockCorrection)
     assert (made.node.occurred, made.node.sent, made.node.by) == ("occurred", "sent", ("device",))
     assert made.node.time == "_time"
     assert made.schema == devices.schema

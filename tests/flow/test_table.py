@@ -10,7 +10,9 @@ import pytest
 from riverrun.errors import Invalid
 from riverrun.flow import Flow, Stream, Table
 from riverrun.flow import aggregates as rr
-from riverrun.flow.nodes import Changes, JoinTables, Versus
+from riverrun.flow.operators.changes import Changes
+from riverrun.flow.operators.join_tables import JoinTables
+from riverrun.flow.operators.versus import Versus
 from riverrun.flow.windows import hopping, session, sliding, tumbling
 
 DAY = 86_400_000_000

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.epochs import Epoch, Row, frame, play, scripted, split
+from oracles.memory_state import MemoryState
 from riverrun.kernels.dedupe import DedupeKernel
 from riverrun.kernels.kernel import MIN_TIME, EpochClock
-from riverrun.state.memory import MemoryState
 
 SCHEMA: dict[str, pl.DataType] = {"order": pl.String(), "part": pl.Int64(), "n": pl.Int64()}
 COLUMNS = list(SCHEMA)

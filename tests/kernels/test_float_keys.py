@@ -15,6 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from oracles.memory_state import MemoryState
 from riverrun.kernels.aggregates import Agg, Aggregates
 from riverrun.kernels.as_of import AsOfKernel
 from riverrun.kernels.change_rows import ChangesKernel
@@ -33,7 +34,6 @@ from riverrun.kernels.table import TableKernel
 from riverrun.kernels.top import OrderBy, TopKernel
 from riverrun.kernels.tumbling import TumblingKernel
 from riverrun.kernels.versus import VersusKernel
-from riverrun.state.memory import MemoryState
 
 KEYS = (math.nan, 0.0, -0.0, 1.5, None)
 NAMES = ("nan", "zero", "zero", "x", None)

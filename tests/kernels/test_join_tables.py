@@ -279,7 +279,7 @@ def test_a_row_that_changes_thirty_thousand_times_in_an_epoch_is_one_change(tmp_
         assert play.sum == answer(case.sql("left"), l=left.frame, r=right.frame)
         assert len(changes) == 2 or changes.is_empty()
     assert sum(len(play.memory[table].scan()) for table in play.kernel.tables) == 3
-    assert not files_of(play.entry), "what fits into the manifest is in no file"
+    assert not any(map(files_of, play.entries.values())), "what fits into the manifest is in no file"
 
 
 @pytest.mark.parametrize("how", HOWS)

@@ -7,9 +7,9 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracles.memory_state import MemoryTable
 from riverrun.columns import TIME
 from riverrun.kernels.matching import KeptRows, Timeline, key_numbers, log_order, near, slices, written_out
-from riverrun.state.memory import MemoryTable
 
 TIMES = st.one_of(st.integers(-5, 5), st.sampled_from([-(1 << 61), 1 << 61]))
 POINTS = st.lists(st.tuples(st.integers(-1, 3), TIMES), max_size=12)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from oracles import sessions as oracle
 from oracles.epochs import Epoch, Row, frame, play, scripted, split
+from oracles.memory_state import MemoryState
 from riverrun.kernels.aggregates import Agg, Aggregates
 from riverrun.kernels.kernel import EpochClock
 from riverrun.kernels.session import SessionKernel
-from riverrun.state.memory import MemoryState
 
 SCHEMA: dict[str, pl.DataType] = {"user": pl.String(), "n": pl.Int64()}
 GAP = 5

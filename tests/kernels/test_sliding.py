@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from oracles import slides as oracle
 from oracles.epochs import Epoch, Row, frame, play, scripted, split
+from oracles.memory_state import MemoryState
 from riverrun.kernels.aggregates import Agg, Aggregates
 from riverrun.kernels.kernel import EpochClock
 from riverrun.kernels.sliding import SlidingKernel
-from riverrun.state.memory import MemoryState
 
 SCHEMA: dict[str, pl.DataType] = {"user": pl.String(), "n": pl.Int64()}
 SIZE = 8

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.epochs import Row, play
+from oracles.memory_state import MemoryState
 from riverrun.columns import TIME, WEIGHT
 from riverrun.durations import from_micros, to_micros
 from riverrun.kernels.kernel import MIN_TIME, EpochClock
 from riverrun.kernels.versus import VersusKernel
-from riverrun.state.memory import MemoryState
 
 STAMP = pl.Datetime("us", "UTC")
 SIZE, EARLIER = 10, 20

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from oracles import watermarks as oracle
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
-from riverrun.kernels.watermark import HEARD, Holder, Watermarks, ahead, combined, delayed
+from riverrun.kernels.watermark import HEARD, Holder, Watermarks, combined, delayed
+from riverrun.runtime.quarantine import is_ahead
 
 SECOND = 1_000_000
 YEAR = 365 * 86_400 * SECOND
@@ -78,7 +79,7 @@ def test_a_producer_a_year_ahead_changes_nothing_for_the_others(heard: list[Hear
     usual = Watermarks().advance(rows(*heard), 30)
     astray = [*heard, *(("x", received + YEAR, received) for _, _, received in heard)]
     frame = rows(*astray)
-    quarantined = ahead(frame["time"].to_numpy(), frame["received"].to_numpy(), max_skew + 40)
+    quarantined = is_ahead(frame["time"].to_numpy(), frame["received"].to_numpy(), max_skew + 40)
     assert quarantined.sum() == len(heard)
     kept = frame.filter(~pl.Series(quarantined, dtype=pl.Boolean))
     assert Watermarks().advance(kept, 30).watermark == usual.watermark
@@ -159,8 +160,8 @@ def test_smallest_input_wins_and_delays_are_subtracted() -> None:
 
 
 def test_no_skew_limit_quarantines_nothing() -> None:
-    assert not ahead(np.array([YEAR]), np.array([0]), None).any()
-    assert ahead(np.array([5, 6, 7]), np.array([0, 0, 2]), 5).tolist() == [False, True, False]
+    assert not is_ahead(np.array([YEAR]), np.array([0]), None).any()
+    assert is_ahead(np.array([5, 6, 7]), np.array([0, 0, 2]), 5).tolist() == [False, True, False]
 
 
 def test_idle_of_no_length_is_refused() -> None:

@@ -19,12 +19,12 @@ from riverrun import failpoints
 from riverrun.errors import DiskFull, Invalid
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.coordination import Coordination
-from riverrun.log.embedded import EmbeddedTopic
 from riverrun.log.segment import list_segments
 from riverrun.log.spec import TopicSpec
+from riverrun.log.topic import Topic
 from riverrun.settings import Settings
 
-OPEN = Callable[..., EmbeddedTopic]
+OPEN = Callable[..., Topic]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SMALL = Settings(segment_bytes=16 << 10)
 NO_GRACE = Settings(segment_bytes=16 << 10, tombstone_grace=0)
@@ -34,14 +34,14 @@ def row(key: str, n: int) -> dict[str, Any]:
     return {"k": key, "n": n, "at": START + timedelta(seconds=n)}
 
 
-def fill(topic: EmbeddedTopic, first: int, last: int) -> None:
+def fill(topic: Topic, first: int, last: int) -> None:
     for i in range(first, last):
         topic.append([row(f"key{(i + j) % 50}", i) for j in range(7)])
         if i % 10 == 9:
             topic.delete(f"key{i % 50}")
 
 
-def history(topic: EmbeddedTopic) -> list[dict[str, Any]]:
+def history(topic: Topic) -> list[dict[str, Any]]:
     """All rows, by partition and offset; within a partition they must come in order."""
     rows = topic.read().to_pylist()
     ordered = sorted(rows, key=lambda row: row["_partition"])
@@ -95,11 +95,11 @@ def test_one_row_updated_very_often_ends_as_one_row_in_few_files(open_topic: OPE
     topic = open_topic(settings=SMALL)
     for i in range(300):
         topic.append([row("a", i * 100 + j) for j in range(100)])
-    topic.upkeep.wait()
-    assert len(list_segments(topic.directory)) > 20
+    topic.backend.upkeep.wait()
+    assert len(list_segments(topic.backend.directory)) > 20
     topic.compact()
     assert topic.read()["n"].to_pylist() == [29_999]
-    assert len(list_segments(topic.directory)) == 2
+    assert len(list_segments(topic.backend.directory)) == 2
     assert topic.describe()["bytes"] < 2000
 
 
@@ -161,7 +161,7 @@ def test_a_promise_stays_until_a_later_one_says_as_much(open_topic: OPEN) -> Non
         topic.advance("d", START + timedelta(seconds=i))
         topic.advance("e", START - timedelta(seconds=i))
     topic.compact()
-    said = [dict(s.maxima) for s in topic.summaries(topic.earliest["t"], topic.latest["t"]) if not s.rows]
+    said = [dict(s.maxima) for s in topic.summaries(topic.begins(), topic.ends()) if not s.rows]
     micros = int(START.timestamp()) * 1_000_000
     expected = [{"e": micros - i * 1_000_000} for i in range(5)]
     assert [s for s in said if "d" in s] == [{"d": micros + 4_000_000}]
@@ -175,7 +175,7 @@ def test_maxima_are_those_of_the_rows_that_are_left(open_topic: OPEN) -> None:
     topic.append([{"k": "a", "at": START + timedelta(seconds=9), "device": "d"}])
     topic.append([{"k": "a", "at": START, "device": "d"}, {"k": "b", "at": START, "device": "e"}])
     topic.compact()
-    (summary,) = [s for s in topic.summaries(topic.earliest["t"], topic.latest["t"]) if s.rows]
+    (summary,) = [s for s in topic.summaries(topic.begins(), topic.ends()) if s.rows]
     micros = int(START.timestamp()) * 1_000_000
     assert summary.maxima == {"d": micros, "e": micros}
     assert (summary.min_time, summary.max_time) == (micros, micros)
@@ -185,7 +185,7 @@ def test_it_happens_by_itself_when_the_topic_says_so(open_topic: OPEN) -> None:
     topic = open_topic(settings=SMALL, compact=True)
     for i in range(300):
         topic.append([row("a", i * 100 + j) for j in range(100)])
-    topic.upkeep.wait()
+    topic.backend.upkeep.wait()
     assert topic.read().num_rows < 2000
     assert topic.read()["n"].to_pylist()[-1] == 29_999
 
@@ -194,30 +194,30 @@ def test_large_segments_that_lose_nothing_are_left_alone(open_topic: OPEN) -> No
     topic = open_topic(settings=SMALL)
     topic.append([row(f"key{i}", i) for i in range(2000)])
     topic.compact()
-    before = {name: os.stat(f"{topic.directory}/{name}").st_ino for name in os.listdir(topic.directory)}
+    before = {name: os.stat(f"{topic.backend.directory}/{name}").st_ino for name in os.listdir(topic.backend.directory)}
     topic.append([row(f"other{i}", i) for i in range(2000)])
     topic.compact()
     first = f"{1:020d}.journal"
-    assert os.stat(f"{topic.directory}/{first}").st_ino == before[first]
+    assert os.stat(f"{topic.backend.directory}/{first}").st_ino == before[first]
 
 
 @pytest.mark.parametrize("pause", [1, 20, 60, 100])
 def test_a_reader_in_the_middle_sees_every_row_that_is_left_once(open_topic: OPEN, pause: int) -> None:
     """Its segments are joined in several runs while it reads: it goes on in those, behind what it has read."""
     topic = open_topic(settings=SMALL, partitions=1)
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     for i in range(8):
         fill(topic, 20 * i, 20 * i + 20)
         topic.append([row(f"stays{i}-{j}", j) for j in range(150)])
-    before, segments = history(topic), len(list_segments(topic.directory))
+    before, segments = history(topic), len(list_segments(topic.backend.directory))
     reader = open_topic()  # it has not opened the later segments yet
-    reader.upkeep.stop()
-    reading = reader.batches(dict(topic.earliest["t"]), dict(topic.latest["t"]), ["_offset"])
+    reader.backend.upkeep.stop()
+    reading = reader.batches(topic.begins(), topic.ends(), ["_offset"])
     seen: list[int] = []
     while len(seen) < pause:
         seen += next(reading).column(0).to_pylist()
     topic.compact()
-    assert 3 < len(list_segments(topic.directory)) < segments
+    assert 3 < len(list_segments(topic.backend.directory)) < segments
     for batch in reading:
         seen += batch.column(0).to_pylist()
     assert seen == sorted(set(seen))
@@ -227,7 +227,7 @@ def test_a_reader_in_the_middle_sees_every_row_that_is_left_once(open_topic: OPE
 @pytest.mark.parametrize("place", ["compact.begin", "compact.written"])
 def test_a_full_disk_leaves_everything_as_it_was(open_topic: OPEN, place: str) -> None:
     topic = open_topic(settings=SMALL)
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     fill(topic, 0, 100)
     before = history(topic)
     failpoints.arm(f"{place}=enospc")
@@ -263,13 +263,13 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_kill_at_any_step_loses_nothing_and_revives_nothing(filled, tmp_path, open_topic, program, place) -> None:
     shutil.copytree(filled / "topics", tmp_path / "topics")
     topic = open_topic(partitions=2)
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     before = history(topic)
     known = {(row["_partition"], row["_offset"]): row for row in before}
     killed = program("upkeep.py", tmp_path, "compact", failpoints=f"{place}=kill")
     assert killed.wait(60) == -9, killed.communicate()
 
-    def check(opened: EmbeddedTopic) -> None:
+    def check(opened: Topic) -> None:
         """Some of the old rows may be there still; the answer for each key must be the same."""
         after = history(opened)
         assert newest(after, tombstones=False) == newest(before, tombstones=False)
@@ -277,7 +277,7 @@ def test_a_kill_at_any_step_loses_nothing_and_revives_nothing(filled, tmp_path, 
 
     check(topic)
     topic.close()
-    os.unlink(f"{topic.directory}/state")
+    os.unlink(f"{topic.backend.directory}/state")
     again = open_topic(settings=NO_GRACE)
     check(again)
     again.compact()
@@ -304,14 +304,14 @@ def test_another_process_reads_on_while_segments_are_compacted(open_topic: OPEN,
 
 
 @contextmanager
-def scratch(options: dict[str, Any]) -> Iterator[Callable[[], EmbeddedTopic]]:
+def scratch(options: dict[str, Any]) -> Iterator[Callable[[], Topic]]:
     with tempfile.TemporaryDirectory() as path:
         coordination = Coordination(f"{path}/coordination.db", create=True)
         spec = TopicSpec("t", "k string, n bigint", key="k", fsync="os", partitions=2, **options)
         catalogue = Catalogue(f"{path}/topics", Settings(segment_bytes=4 << 10, tombstone_grace=0), coordination)
-        opened: list[EmbeddedTopic] = []
+        opened: list[Topic] = []
 
-        def make() -> EmbeddedTopic:
+        def make() -> Topic:
             opened.append(catalogue.open(spec))
             return opened[-1]
 
@@ -339,7 +339,7 @@ def test_any_order_of_steps_gives_the_newest_row_of_each_key(steps, compression,
         model: dict[str, int] = {}
         written: dict[tuple[int, int], tuple[str, int | None]] = {}
         for step, argument in steps:
-            before = topic.latest["t"]
+            before = topic.ends()
             match step:
                 case "append":
                     topic.append([{"k": key, "n": number + i} for i, key in enumerate(argument)])
@@ -351,14 +351,14 @@ def test_any_order_of_steps_gives_the_newest_row_of_each_key(steps, compression,
                 case "compact":
                     topic.compact()
                 case "roll":
-                    topic.journal.roll()
+                    topic.backend.journal.roll()
                 case "seal":
                     topic.enforce_retention()
                 case "reopen":
                     topic = make()
                 case "crash":
                     topic.close()
-                    os.unlink(f"{topic.directory}/state")
+                    os.unlink(f"{topic.backend.directory}/state")
                     topic = make()
             for row in topic.read(start={"t": before}).to_pylist() if step in ("append", "delete") else []:
                 written[row["_partition"], row["_offset"]] = (row["k"], row["n"])

@@ -408,5 +408,5 @@ def test_a_group_is_a_consumers_or_a_queues(topic):
 
 
 def test_a_name_of_a_group_is_checked(topic):
-    with pytest.raises(Invalid, match="not a name for a group"):
+    with pytest.raises(Invalid, match="cannot be the name of a group"):
         topic.consumer("a/b")

@@ -253,7 +253,7 @@ def test_lag_counts_rows_and_the_age_of_the_oldest(river, topic):
     (partition,) = [p for p, found in lag["topics"]["t"]["partitions"].items() if found["rows"]]
     found = lag["topics"]["t"]["partitions"][partition]
     assert found["committed"] == middle["t"][partition] - 1
-    assert found["latest"] == topic.latest["t"][partition]
+    assert found["latest"] == topic.ends()[partition]
     assert found["rows"] == lag["rows"] == lag["topics"]["t"]["rows"] == 2
     assert 0.1 <= found["seconds"] == lag["seconds"] < 30
 
@@ -311,7 +311,7 @@ def test_reset_is_refused_while_members_are_alive(river, topic):
         consumer.commit()
         with pytest.raises(Busy, match=f"in use by process {os.getpid()}"):
             river.groups.reset("g", "t")
-    assert river.groups.reset("g", "t") == dict(topic.earliest["t"])
+    assert river.groups.reset("g", "t") == topic.begins()
     with topic.consumer("g") as consumer:
         assert len(drain(consumer)) == 10
 
@@ -363,10 +363,10 @@ def test_behind_retention_is_an_error_until_it_is_reset(tmp_path, monkeypatch):
         assert first > 1
         with topic.consumer("g") as consumer:
             for _ in range(2):
-                with pytest.raises(OutOfRange, match=f"offset 1 is no longer kept.* {first} to {topic.latest['t'][0]}"):
+                with pytest.raises(OutOfRange, match=f"offset 1 is no longer kept.* {first} to {topic.ends()[0]}"):
                     consumer.poll(0)
         lag = river.lag("g")["topics"]["t"]["partitions"][0]
-        assert (lag["committed"], lag["lost"], lag["rows"]) == (1, first - 1, topic.latest["t"][0] - first)
+        assert (lag["committed"], lag["lost"], lag["rows"]) == (1, first - 1, topic.ends()[0] - first)
         river.groups.reset("g", "t", "earliest")
         with topic.consumer("g") as consumer:
             assert drain(consumer)[0] == first
@@ -374,9 +374,9 @@ def test_behind_retention_is_an_error_until_it_is_reset(tmp_path, monkeypatch):
 
 def forget_oldest_segment(topic):
     """What retention does in the end; the first offset that is left."""
-    entries = topic.journal.segments.entries(topic.journal.ends().segment)
+    entries = topic.backend.journal.segments.entries(topic.backend.journal.ends().segment)
     os.unlink(entries[0].path)
-    return topic.earliest["t"][0]
+    return topic.begins()[0]
 
 
 def test_drop_forgets_the_group(river, topic):

@@ -17,11 +17,10 @@ import pytest
 
 from riverrun import failpoints
 from riverrun.errors import Busy, Closed, Conflict, Corrupt, DiskFull, Fenced, Invalid, TimedOut, Unavailable
-from riverrun.log.embedded import EmbeddedTopic
-from riverrun.log.memory import MemoryLog, MemoryTopic
+from riverrun.log.memory import MemoryLog
 from riverrun.log.producer import Producer
 from riverrun.log.producers import Claim
-from riverrun.position import Position
+from riverrun.log.topic import Topic
 from riverrun.settings import Settings
 
 SCHEMA = "k string, n bigint"
@@ -29,27 +28,30 @@ LONG = "1 hour"  # a linger that never passes in a test
 SMALL = Settings.load(environ={}, producer_memory=1000, spill_bytes=4000)
 
 
-class Obstacle(MemoryTopic):
+class Obstacle(Topic):
     """A topic whose appends wait for `go`, and fail with what `error` holds."""
 
-    go: threading.Event
-    error: Exception | None = None
-    tried = 0
+    def __init__(self, log: MemoryLog) -> None:
+        topic = log.topic("t", SCHEMA, partitions=1)
+        super().__init__(topic.backend, log.coordination, SMALL, log.topic)
+        self.go = threading.Event()
+        self.error: Exception | None = None
+        self.tried = 0
+        self._append = topic.backend.append
+        topic.backend.append = self.append_if_possible  # type: ignore[method-assign]
 
-    def append_batch(self, batch: pa.RecordBatch, claim: Claim | None) -> Position:
+    def append_if_possible(self, batch: pa.RecordBatch, claim: Claim | None) -> dict[int, int]:
         self.tried += 1
         self.go.wait(20)
         if self.error is not None:
             raise self.error
-        return super().append_batch(batch, claim)
+        return self._append(batch, claim)
 
 
 @pytest.fixture
 def obstacle() -> Iterator[Obstacle]:
     log = MemoryLog(SMALL)
-    made = log.topic("t", SCHEMA, partitions=1)
-    topic = Obstacle(made.spec, SMALL, log.coordination)
-    topic.go = threading.Event()
+    topic = Obstacle(log)
     yield topic
     topic.error = None
     topic.go.set()
@@ -73,12 +75,12 @@ def row(n: int, size: int = 1) -> dict[str, Any]:
 
 
 @pytest.fixture
-def topic(open_topic: Callable[..., EmbeddedTopic]) -> EmbeddedTopic:
+def topic(open_topic: Callable[..., Topic]) -> Topic:
     return open_topic(schema=SCHEMA, partitions=1, fsync="os")
 
 
 class TestSending:
-    def test_rows_arrive_in_order_and_close_waits_for_them(self, topic: EmbeddedTopic) -> None:
+    def test_rows_arrive_in_order_and_close_waits_for_them(self, topic: Topic) -> None:
         with topic.producer() as producer:
             for n in range(1000):
                 producer.send(row(n))
@@ -87,30 +89,30 @@ class TestSending:
         assert (stats.sent, stats.appended, stats.pending_rows, stats.pending_bytes) == (1000, 1000, 0, 0)
         assert (stats.dropped, stats.spilled, stats.errors, stats.last_error) == (0, 0, 0, None)
 
-    def test_rows_of_a_short_time_become_one_batch(self, topic: EmbeddedTopic) -> None:
+    def test_rows_of_a_short_time_become_one_batch(self, topic: Topic) -> None:
         with topic.producer(linger=LONG) as producer:
             for n in range(100):
                 producer.send(row(n))
             producer.flush()
             assert producer.stats.batches == 1
 
-    def test_linger_is_about_how_long_a_row_waits(self, topic: EmbeddedTopic) -> None:
+    def test_linger_is_about_how_long_a_row_waits(self, topic: Topic) -> None:
         with topic.producer(linger="1 ms") as producer:
             producer.send(row(1))
             assert topic.wait(topic.earliest, "20 seconds")
 
-    def test_without_linger_a_row_is_sent_at_once(self, topic: EmbeddedTopic) -> None:
+    def test_without_linger_a_row_is_sent_at_once(self, topic: Topic) -> None:
         with topic.producer(linger=0) as producer:
             producer.send(row(1))
             assert topic.wait(topic.earliest, "20 seconds")
 
-    def test_enough_rows_do_not_wait_for_the_linger(self, topic: EmbeddedTopic) -> None:
+    def test_enough_rows_do_not_wait_for_the_linger(self, topic: Topic) -> None:
         with topic.producer(linger=LONG) as producer:
             for n in range(10_000):
                 producer.send(row(n))
             assert topic.wait(topic.earliest, "20 seconds")
 
-    def test_flush_is_about_rows_sent_before(self, topic: EmbeddedTopic) -> None:
+    def test_flush_is_about_rows_sent_before(self, topic: Topic) -> None:
         with topic.producer(linger=LONG) as producer:
             for n in range(3):
                 producer.send(row(n))
@@ -118,7 +120,7 @@ class TestSending:
                 assert numbers(topic) == list(range(n + 1))
             producer.flush()
 
-    def test_a_row_may_be_changed_after_it_was_sent(self, open_topic: Callable[..., EmbeddedTopic]) -> None:
+    def test_a_row_may_be_changed_after_it_was_sent(self, open_topic: Callable[..., Topic]) -> None:
         topic = open_topic(schema="n bigint, tags array<string>", partitions=1, fsync="os")
         row: dict[str, Any] = {"n": 0, "tags": []}
         with topic.producer(linger=LONG) as producer:
@@ -128,7 +130,7 @@ class TestSending:
                 producer.send(row)
         assert topic.read().select(["n", "tags"]).to_pylist() == [{"n": n, "tags": ["x"] * (n + 1)} for n in range(3)]
 
-    def test_a_bad_row_is_refused_at_once_and_does_not_stop_others(self, topic: EmbeddedTopic) -> None:
+    def test_a_bad_row_is_refused_at_once_and_does_not_stop_others(self, topic: Topic) -> None:
         with topic.producer() as producer:
             producer.send(row(1))
             with pytest.raises(Invalid, match="column 'n'"):
@@ -138,7 +140,7 @@ class TestSending:
             producer.send(row(3))
         assert numbers(topic) == [1, 3]
 
-    def test_tombstones_can_be_sent(self, open_topic: Callable[..., EmbeddedTopic]) -> None:
+    def test_tombstones_can_be_sent(self, open_topic: Callable[..., Topic]) -> None:
         topic = open_topic(key="k", time="at", partitions=1)
         with topic.producer() as producer:
             producer.send({"k": "a", "_deleted": True})
@@ -147,7 +149,7 @@ class TestSending:
         (found,) = topic.read().to_pylist()
         assert (found["k"], found["_deleted"]) == ("a", True)
 
-    def test_threads_may_share_it(self, topic: EmbeddedTopic) -> None:
+    def test_threads_may_share_it(self, topic: Topic) -> None:
         with topic.producer() as producer:
 
             def work(base: int) -> None:
@@ -166,20 +168,35 @@ class TestSending:
             assert mine == sorted(mine)
         assert producer.stats.pending_bytes == 0
 
-    def test_use_after_close(self, topic: EmbeddedTopic) -> None:
+    def test_threads_that_wait_for_room_on_disk_lose_no_row(self, open_topic: Callable[..., Topic]) -> None:
+        """What one of them puts on disk is no answer to another one that waits."""
+        topic = open_topic(schema=SCHEMA, partitions=1, fsync="os", settings=SMALL)
+        threads = [
+            threading.Thread(target=lambda t=t: [producer.send(row(1000 * t + n, 200)) for n in range(100)])
+            for t in range(6)
+        ]
+        with topic.producer(on_full="spill") as producer:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert producer.stats.spilled
+        assert sorted(numbers(topic)) == [1000 * t + n for t in range(6) for n in range(100)]
+
+    def test_use_after_close(self, topic: Topic) -> None:
         producer = topic.producer()
         producer.close()
         producer.close()
         with pytest.raises(Closed):
             producer.send(row(1))
 
-    def test_arguments(self, topic: EmbeddedTopic) -> None:
+    def test_arguments(self, topic: Topic) -> None:
         with pytest.raises(Invalid, match=r"on_full cannot be 'spil'\. Did you mean 'spill'\?"):
             topic.producer(on_full="spil")
         with pytest.raises(Invalid, match="not a duration"):
             topic.producer(linger="soon")
 
-    def test_closing_the_topic_sends_what_its_producers_hold(self, open_topic: Callable[..., EmbeddedTopic]) -> None:
+    def test_closing_the_topic_sends_what_its_producers_hold(self, open_topic: Callable[..., Topic]) -> None:
         topic = open_topic(schema=SCHEMA, partitions=1, fsync="os")
         topic.producer(linger=LONG).send(row(1))
         topic.close()
@@ -257,11 +274,11 @@ class TestFull:
             producer.send(row(n, 100))
         assert 0 < producer.stats.spilled < 30
         assert producer.stats.pending_rows == 30
-        (file,) = os.listdir(obstacle.spill_directory)
+        (file,) = os.listdir(obstacle.backend.spill_directory)
         obstacle.go.set()
         producer.flush()
         assert numbers(obstacle) == list(range(30))
-        assert not os.path.exists(f"{obstacle.spill_directory}/{file}")
+        assert not os.path.exists(f"{obstacle.backend.spill_directory}/{file}")
         producer.send(row(30))  # memory again
         producer.close()
         assert numbers(obstacle) == list(range(31))
@@ -272,7 +289,7 @@ class TestFull:
         with pytest.raises(TimedOut):
             for n in range(1000):
                 producer.send(row(n, 100), timeout="20 ms")
-        (file,) = os.scandir(obstacle.spill_directory)
+        (file,) = os.scandir(obstacle.backend.spill_directory)
         assert file.stat().st_size <= SMALL.spill_bytes
         sent = producer.stats.sent
         waiting = threading.Thread(target=producer.send, args=(row(sent),))
@@ -338,7 +355,7 @@ class TestErrors:
         with pytest.raises(TimedOut, match=r"1 rows are not appended yet.*no room"):
             producer.close(timeout="30 ms")
 
-    def test_a_full_disk_for_real(self, open_topic: Callable[..., EmbeddedTopic]) -> None:
+    def test_a_full_disk_for_real(self, open_topic: Callable[..., Topic]) -> None:
         topic = open_topic(schema=SCHEMA, partitions=1, fsync="os")
         failpoints.arm("append.begin:1=enospc")
         with topic.producer(linger=0) as producer:
@@ -348,7 +365,7 @@ class TestErrors:
 
 
 class TestNames:
-    def test_a_newer_producer_of_the_name_shuts_out_the_older(self, topic: EmbeddedTopic) -> None:
+    def test_a_newer_producer_of_the_name_shuts_out_the_older(self, topic: Topic) -> None:
         old = topic.producer(name="app", linger=0)
         old.send(row(1))
         old.flush()
@@ -361,7 +378,7 @@ class TestNames:
             old.close()
         assert numbers(topic) == [1, 2]
 
-    def test_sequences_rise_over_restarts(self, open_topic: Callable[..., EmbeddedTopic]) -> None:
+    def test_sequences_rise_over_restarts(self, open_topic: Callable[..., Topic]) -> None:
         last = -1
         for n in range(4):
             topic = open_topic(schema=SCHEMA, partitions=1, fsync="os")
@@ -374,12 +391,12 @@ class TestNames:
             topic.close()
         assert numbers(open_topic(schema=SCHEMA)) == [0, 1, 2, 3]
 
-    def test_a_name_with_sequences_of_its_own_is_refused(self, topic: EmbeddedTopic) -> None:
+    def test_a_name_with_sequences_of_its_own_is_refused(self, topic: Topic) -> None:
         topic.append(row(1), producer="app", sequence=1 << 61)
         with pytest.raises(Conflict, match="sequences of its own"):
             topic.producer(name="app")
 
-    def test_small_sequences_of_its_own_do_no_harm(self, topic: EmbeddedTopic) -> None:
+    def test_small_sequences_of_its_own_do_no_harm(self, topic: Topic) -> None:
         topic.append(row(1), producer="app", sequence=1000)
         with topic.producer(name="app") as producer:
             producer.send(row(2))
@@ -388,35 +405,35 @@ class TestNames:
 
 def crash(producer: Producer) -> None:
     """Let go of what a dead process lets go of: its locks, and nothing else."""
-    assert producer._spill is not None
+    assert producer._outbox.disk is not None
     assert producer._thread is not None
     with producer._lock:
         producer._abandoned = producer._closing = True
     producer._thread.join()
-    producer._spill.let_go()
-    del producer.topic.append_batch  # there is room again
+    producer._outbox.disk.let_go()
+    del producer.topic.backend.append  # there is room again
 
 
 class TestLeftovers:
     @pytest.fixture
-    def small(self, open_topic: Callable[..., EmbeddedTopic]) -> EmbeddedTopic:
+    def small(self, open_topic: Callable[..., Topic]) -> Topic:
         return open_topic(schema=SCHEMA, partitions=1, fsync="os", settings=SMALL)
 
-    def spilling(self, topic: EmbeddedTopic, name: str | None, rows: range) -> Producer:
+    def spilling(self, topic: Topic, name: str | None, rows: range) -> Producer:
         """A producer for whose appends there was no room, so that most of its rows are on disk."""
 
-        def no_room(*_: object) -> Position:
+        def no_room(*_: object) -> dict[int, int]:
             raise DiskFull("no room")
 
         producer = topic.producer(on_full="spill", name=name)
-        topic.append_batch = no_room  # type: ignore[method-assign]
+        topic.backend.append = no_room  # type: ignore[method-assign]
         for n in rows:
             producer.send(row(n, 100))
         eventually(lambda: producer.stats.retries)
         return producer
 
     @pytest.mark.parametrize("name", ["app", None])
-    def test_rows_on_disk_are_sent_by_the_next_one(self, small: EmbeddedTopic, name: str | None) -> None:
+    def test_rows_on_disk_are_sent_by_the_next_one(self, small: Topic, name: str | None) -> None:
         dead = self.spilling(small, name, range(20))
         held = 20 - dead.stats.spilled
         crash(dead)
@@ -425,18 +442,16 @@ class TestLeftovers:
         assert numbers(small)[-1] == 20
         assert numbers(small)[-1 - dead.stats.spilled : -1] == list(range(held, 20))
         assert producer.stats.recovered == dead.stats.spilled
-        assert os.listdir(small.spill_directory) == []
+        assert os.listdir(small.backend.spill_directory) == []
 
     @pytest.mark.parametrize("name", ["app", None])
-    def test_rows_that_were_appended_before_the_crash_are_not_sent_again(
-        self, small: EmbeddedTopic, name: str | None
-    ) -> None:
+    def test_rows_that_were_appended_before_the_crash_are_not_sent_again(self, small: Topic, name: str | None) -> None:
         dead = self.spilling(small, name, range(20))
-        assert dead._spill is not None
-        with open(dead._spill.path, "rb") as file:
+        assert dead._outbox.disk is not None
+        with open(dead._outbox.disk.path, "rb") as file:
             content = file.read()
-        path = dead._spill.path
-        del small.append_batch  # there is room again
+        path = dead._outbox.disk.path
+        del small.backend.append  # there is room again
         dead.close()
         assert numbers(small) == list(range(20))
         with open(path, "wb") as file:  # as if it had died before it emptied the file
@@ -446,10 +461,10 @@ class TestLeftovers:
         assert numbers(small) == list(range(21))
         assert producer.stats.recovered == 0
 
-    def test_a_torn_row_at_the_end_is_left_out(self, small: EmbeddedTopic, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_torn_row_at_the_end_is_left_out(self, small: Topic, caplog: pytest.LogCaptureFixture) -> None:
         dead = self.spilling(small, "app", range(20))
-        assert dead._spill is not None
-        path, spilled = dead._spill.path, dead.stats.spilled
+        assert dead._outbox.disk is not None
+        path, spilled = dead._outbox.disk.path, dead.stats.spilled
         crash(dead)
         os.truncate(path, os.path.getsize(path) - 3)
         with small.producer(name="app") as producer:
@@ -458,10 +473,10 @@ class TestLeftovers:
         assert numbers(small)[-2:] == [18, 20]
         assert "a row that was not finished" in caplog.text
 
-    def test_damage_is_named_and_nothing_is_skipped(self, small: EmbeddedTopic) -> None:
+    def test_damage_is_named_and_nothing_is_skipped(self, small: Topic) -> None:
         dead = self.spilling(small, "app", range(20))
-        assert dead._spill is not None
-        path = dead._spill.path
+        assert dead._outbox.disk is not None
+        path = dead._outbox.disk.path
         crash(dead)
         with open(path, "r+b") as file:
             file.seek(40)
@@ -473,21 +488,19 @@ class TestLeftovers:
             producer.close()
         assert os.path.exists(path)
 
-    def test_a_live_owners_file_is_left_alone(
-        self, small: EmbeddedTopic, open_topic: Callable[..., EmbeddedTopic]
-    ) -> None:
+    def test_a_live_owners_file_is_left_alone(self, small: Topic, open_topic: Callable[..., Topic]) -> None:
         alive = self.spilling(small, None, range(20))
         with open_topic(schema=SCHEMA).producer(on_full="spill") as other:
             other.send(row(100))
         assert other.stats.recovered == 0
-        del small.append_batch  # there is room again
+        del small.backend.append  # there is room again
         alive.close()
         assert sorted(numbers(small)) == [*range(20), 100]
 
     def test_rows_of_one_that_was_superseded_while_it_ran_are_set_aside(
         self,
-        small: EmbeddedTopic,
-        open_topic: Callable[..., EmbeddedTopic],
+        small: Topic,
+        open_topic: Callable[..., Topic],
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         old = self.spilling(small, "app", range(20))
@@ -498,7 +511,7 @@ class TestLeftovers:
             third.send(row(101))
         assert numbers(small)[-2:] == [100, 101]
         assert "superseded while it ran" in caplog.text
-        (left,) = os.listdir(small.spill_directory)
+        (left,) = os.listdir(small.backend.spill_directory)
         assert left.endswith(".refused")
 
 
@@ -533,7 +546,7 @@ class TestProcesses:
             "def fail(*_): raise Unavailable('the disk is gone')\n"
             "producer = topic.producer(linger='1 hour')\n"
             "producer.send({'k': 'a', 'n': 7})\n"
-            "topic.append_batch = fail",
+            "topic.backend.append = fail",
             tmp_path,
         )
         assert "the disk is gone; 1 rows that were sent are not in the topic" in done.stderr

@@ -15,36 +15,36 @@ from riverrun import failpoints
 from riverrun.errors import Busy, Conflict, Corrupt, DiskFull, OutOfRange
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.coordination import Coordination
-from riverrun.log.embedded import EmbeddedTopic
 from riverrun.log.segment import list_segments
 from riverrun.log.spec import TopicSpec
+from riverrun.log.topic import Topic
 from riverrun.river import River
 from riverrun.settings import Settings
 
-OPEN = Callable[..., EmbeddedTopic]
+OPEN = Callable[..., Topic]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SMALL = Settings(segment_bytes=16 << 10)
 
 
-def fill(topic: EmbeddedTopic, first: int, last: int) -> None:
+def fill(topic: Topic, first: int, last: int) -> None:
     for i in range(first, last):
         topic.append([{"k": f"key{j}", "n": i * 20 + j, "at": START} for j in range(20)])
 
 
-def numbers(topic: EmbeddedTopic) -> list[int]:
+def numbers(topic: Topic) -> list[int]:
     return sorted(topic.read()["n"].to_pylist())
 
 
 def test_keeps_what_fits_and_removes_the_oldest_segments(open_topic: OPEN) -> None:
     topic = open_topic(settings=SMALL, partitions=2, retention_bytes=50_000)
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     fill(topic, 0, 100)
     before = topic.describe()
     removed = topic.enforce_retention()
     after = topic.describe()
     assert after["bytes"] <= 50_000 < before["bytes"]
     assert removed["segments"] == before["segments"] - after["segments"] > 0
-    assert removed["offsets"] == sum(topic.earliest["t"].values()) == 2000 - len(numbers(topic))
+    assert removed["offsets"] == sum(topic.begins().values()) == 2000 - len(numbers(topic))
     assert numbers(topic) == list(range(removed["offsets"], 2000))
     assert topic.enforce_retention() == {"segments": 0, "bytes": 0, "offsets": 0}
     with pytest.raises(OutOfRange, match=r"offset 0 is no longer kept, only \d+ to 1000"):
@@ -54,8 +54,8 @@ def test_keeps_what_fits_and_removes_the_oldest_segments(open_topic: OPEN) -> No
 def test_it_happens_by_itself_when_segments_roll(open_topic: OPEN) -> None:
     topic = open_topic(settings=SMALL, retention_bytes=50_000)
     fill(topic, 0, 100)
-    topic.upkeep.wait()
-    assert sum(topic.earliest["t"].values()) > 0
+    topic.backend.upkeep.wait()
+    assert sum(topic.begins().values()) > 0
 
 
 def test_an_idle_topic_empties(open_topic: OPEN) -> None:
@@ -68,7 +68,7 @@ def test_an_idle_topic_empties(open_topic: OPEN) -> None:
     topic.enforce_retention()
     assert numbers(topic) == []
     assert topic.earliest == topic.latest == end
-    assert len(list_segments(topic.directory)) == 1
+    assert len(list_segments(topic.backend.directory)) == 1
     fill(topic, 30, 31)
     assert numbers(topic) == list(range(600, 620))
 
@@ -82,15 +82,15 @@ def test_without_limits_everything_stays(open_topic: OPEN) -> None:
 
 def test_an_archive_is_read_like_the_topic_itself(open_topic: OPEN, tmp_path: Path) -> None:
     topic = open_topic(settings=SMALL, partitions=2, retention_bytes=20_000, archive=f"{tmp_path}/archive")
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     fill(topic, 0, 100)
     before = topic.read().sort_by([("_partition", "ascending"), ("_offset", "ascending")])
     moment = topic.offsets_at(START)
     removed = topic.enforce_retention()
-    assert len(list_segments(topic.directory)) < 4 <= removed["segments"]
+    assert len(list_segments(topic.backend.directory)) < 4 <= removed["segments"]
     assert list_segments(f"{tmp_path}/archive/t")
     for opened in (topic, open_topic()):
-        assert opened.earliest["t"] == {0: 0, 1: 0}
+        assert opened.begins() == {0: 0, 1: 0}
         after = opened.read().sort_by([("_partition", "ascending"), ("_offset", "ascending")])
         assert after.equals(before)
         assert opened.offsets_at(START) == moment
@@ -132,9 +132,9 @@ def test_a_hole_in_the_archive_is_noticed(open_topic: OPEN, tmp_path: Path) -> N
 def test_a_running_reader_is_told(open_topic: OPEN) -> None:
     """It has begun in a segment that is gone now: what it has open it may finish, then it is told."""
     topic = open_topic(settings=SMALL, partitions=1, retention_bytes=20_000)
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     fill(topic, 0, 100)
-    reading = topic.batches({0: 0}, dict(topic.latest["t"]), ["n"])
+    reading = topic.batches({0: 0}, topic.ends(), ["n"])
     seen = next(reading).column(0).to_pylist()
     open_topic().enforce_retention()
     with pytest.raises(OutOfRange, match="no longer kept"):
@@ -145,9 +145,9 @@ def test_a_running_reader_is_told(open_topic: OPEN) -> None:
 
 def test_a_running_reader_goes_on_in_the_archive(open_topic: OPEN, tmp_path: Path) -> None:
     topic = open_topic(settings=SMALL, partitions=1, retention_bytes=20_000, archive=f"{tmp_path}/archive")
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     fill(topic, 0, 100)
-    reading = topic.batches({0: 0}, dict(topic.latest["t"]), ["n"])
+    reading = topic.batches({0: 0}, topic.ends(), ["n"])
     seen = next(reading).column(0).to_pylist()
     open_topic().enforce_retention()
     for batch in reading:
@@ -157,7 +157,7 @@ def test_a_running_reader_goes_on_in_the_archive(open_topic: OPEN, tmp_path: Pat
 
 def test_a_full_archive_loses_nothing(open_topic: OPEN, tmp_path: Path) -> None:
     topic = open_topic(settings=SMALL, retention_bytes=20_000, archive=f"{tmp_path}/archive")
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     fill(topic, 0, 100)
     failpoints.arm("retention.copied:2=enospc")
     with pytest.raises(DiskFull):
@@ -170,7 +170,10 @@ def test_a_full_archive_loses_nothing(open_topic: OPEN, tmp_path: Path) -> None:
 
 def test_upkeep_by_another_process_is_named(open_topic: OPEN) -> None:
     topic = open_topic(settings=Settings(lock_timeout=50_000))
-    with open_topic().upkeep.alone(), pytest.raises(Busy, match=f"process {os.getpid()} has been at its upkeep"):
+    with (
+        open_topic().backend.upkeep.alone(),
+        pytest.raises(Busy, match=f"process {os.getpid()} has been at its upkeep"),
+    ):
         topic.enforce_retention()
 
 
@@ -183,15 +186,15 @@ def test_a_kill_at_any_step_leaves_a_contiguous_end(open_topic, program, tmp_pat
         pytest.skip("nothing is copied")
     options = {"archive": f"{tmp_path}/archive"} if archive else {}
     topic = open_topic(settings=SMALL, partitions=2, retention="1 ms", **options)
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     fill(topic, 0, 60)
     time.sleep(0.01)
     killed = program("upkeep.py", tmp_path, "retain", failpoints=f"{place}=kill")
     assert killed.wait(60) == -9, killed.communicate()
 
-    def check(opened: EmbeddedTopic, complete: bool) -> None:
-        first, rows = opened.earliest["t"], opened.read()
-        for p, end in opened.latest["t"].items():
+    def check(opened: Topic, complete: bool) -> None:
+        first, rows = opened.begins(), opened.read()
+        for p, end in opened.ends().items():
             offsets = rows.filter(rows["_partition"].to_numpy() == p)["_offset"].to_pylist()
             assert sorted(offsets) == list(range(first[p], end))
         if complete:
@@ -199,12 +202,12 @@ def test_a_kill_at_any_step_leaves_a_contiguous_end(open_topic, program, tmp_pat
 
     check(topic, archive)
     topic.close()
-    os.unlink(f"{topic.directory}/state")
+    os.unlink(f"{topic.backend.directory}/state")
     again = open_topic()
     check(again, archive)
     again.enforce_retention()
     check(again, archive)
-    assert len(list_segments(again.directory)) == 1
+    assert len(list_segments(again.backend.directory)) == 1
     assert archive or numbers(again) == []
 
 
@@ -237,8 +240,8 @@ def test_leftovers_of_an_interrupted_archive_are_cleared(open_topic: OPEN, tmp_p
     topic.enforce_retention()
     first = list_segments(f"{tmp_path}/archive/t")[0]
     for kind in ("journal", "index"):
-        shutil.copy(f"{tmp_path}/archive/t/{first:020d}.{kind}", topic.directory)
+        shutil.copy(f"{tmp_path}/archive/t/{first:020d}.{kind}", topic.backend.directory)
     assert numbers(open_topic()) == list(range(2000))
     topic.enforce_retention()
-    assert first not in list_segments(topic.directory)
+    assert first not in list_segments(topic.backend.directory)
     assert numbers(topic) == list(range(2000))

@@ -22,7 +22,7 @@ LIMIT = 2000
 
 
 def row_schema(schema: str, **options: Any) -> RowSchema:
-    return RowSchema(TopicSpec("t", schema, **options).resolved(), LIMIT)
+    return RowSchema(TopicSpec("t", schema, **options).resolve(), LIMIT)
 
 
 whole = st.integers(-(2**53), 2**53)

@@ -14,12 +14,12 @@ import pytest
 
 from riverrun import failpoints
 from riverrun.errors import Corrupt, DiskFull
-from riverrun.log.embedded import EmbeddedTopic
 from riverrun.log.sealing import seal
 from riverrun.log.segment import Segment, list_segments
+from riverrun.log.topic import Topic
 from riverrun.settings import Settings
 
-OPEN = Callable[..., EmbeddedTopic]
+OPEN = Callable[..., Topic]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SMALL = Settings(segment_bytes=32 << 10, tombstone_grace=0)
 
@@ -28,7 +28,7 @@ def moment(i: int) -> datetime:
     return START + timedelta(seconds=i)
 
 
-def fill(topic: EmbeddedTopic, first: int, last: int) -> None:
+def fill(topic: Topic, first: int, last: int) -> None:
     for i in range(first, last):
         topic.append({"k": f"key{i % 37}", "n": i, "at": moment(i * 7 % 100)})
         if i % 10 == 9:
@@ -44,22 +44,22 @@ def ordered(table: pa.Table) -> pa.Table:
     return table.sort_by([("_partition", "ascending"), ("_offset", "ascending")]).combine_chunks()
 
 
-def sealed_now(topic: EmbeddedTopic) -> int:
-    topic.upkeep.wait()
-    topic.journal.roll()
-    with topic.upkeep.alone():
-        return seal(topic)
+def sealed_now(topic: Topic) -> int:
+    topic.backend.upkeep.wait()
+    topic.backend.journal.roll()
+    with topic.backend.upkeep.alone():
+        return seal(topic.backend)
 
 
-def frames_of(topic: EmbeddedTopic) -> int:
-    segments = [Segment(topic.directory, first) for first in list_segments(topic.directory)]
+def frames_of(topic: Topic) -> int:
+    segments = [Segment(topic.backend.directory, first) for first in list_segments(topic.backend.directory)]
     return sum(len(segment.index(segment.size)) for segment in segments)
 
 
-def crash(topic: EmbeddedTopic) -> None:
+def crash(topic: Topic) -> None:
     """As after a power cut: the board is of no use."""
     topic.close()
-    os.unlink(f"{topic.directory}/state")
+    os.unlink(f"{topic.backend.directory}/state")
 
 
 @pytest.mark.parametrize("compression", [None, "lz4"])
@@ -116,7 +116,7 @@ def test_promises_and_maxima_of_producers_stay(open_topic: OPEN, time: str | Non
 
     def largest() -> dict[tuple[int, str], int]:
         found: dict[tuple[int, str], int] = {}
-        for summary in topic.summaries(topic.earliest["t"], topic.latest["t"]):
+        for summary in topic.summaries(topic.begins(), topic.ends()):
             for producer, reached in summary.maxima.items():
                 reached = max(reached, summary.received) if reached < 0 else reached
                 key = (summary.partition, producer)
@@ -124,7 +124,7 @@ def test_promises_and_maxima_of_producers_stay(open_topic: OPEN, time: str | Non
         return found
 
     def promises() -> list[tuple[int, int, dict[str, int]]]:
-        summaries = topic.summaries(topic.earliest["t"], topic.latest["t"])
+        summaries = topic.summaries(topic.begins(), topic.ends())
         return [(s.partition, s.offset, dict(s.maxima)) for s in summaries if not s.rows]
 
     for i in range(300):
@@ -156,12 +156,12 @@ def test_a_reader_that_looked_at_the_board_before_a_merge(open_topic: OPEN, monk
     """The bytes that the board names mean the file as it was appended, not the merged one."""
     topic = open_topic()
     fill(topic, 0, 300)
-    looked = topic.journal.ends()
+    looked = topic.backend.journal.ends()
     before = ordered(topic.read())
     fill(topic, 300, 310)
     sealed_now(topic)
     for opened in (topic, open_topic()):
-        monkeypatch.setattr(opened.journal, "ends", lambda: looked)
+        monkeypatch.setattr(opened.backend.journal, "ends", lambda: looked)
         assert ordered(opened.read()).equals(before)
 
 
@@ -169,43 +169,43 @@ def test_a_replaced_segment_is_not_taken_for_the_one_that_was_listed(open_topic:
     """It may hold more than the other, if segments were joined: a reader must list again."""
     topic, reader = open_topic(), open_topic()
     fill(topic, 0, 100)
-    (listed,) = reader.view()[1]
+    (listed,) = reader.backend.journal.extent()[1]
     sealed_now(topic)
     with pytest.raises(FileNotFoundError):
-        reader.journal.segments.open(listed)
+        reader.backend.journal.segments.open(listed)
 
 
 def test_what_follows_is_durable_before_a_segment_is_replaced(open_topic: OPEN) -> None:
     """Otherwise a power cut could take the only place where the sequences are."""
     topic = open_topic(fsync="os")
     fill(topic, 0, 100)
-    assert topic.journal.board.durable().segment == 1
-    topic.journal.roll()
+    assert topic.backend.journal.board.durable().segment == 1
+    topic.backend.journal.roll()
     failpoints.arm("seal.written=enospc")
-    with pytest.raises(DiskFull), topic.upkeep.alone():
-        seal(topic)
-    assert topic.journal.board.durable().segment > 1
+    with pytest.raises(DiskFull), topic.backend.upkeep.alone():
+        seal(topic.backend)
+    assert topic.backend.journal.board.durable().segment > 1
 
 
 def test_a_roll_starts_it_in_the_background(open_topic: OPEN) -> None:
     topic = open_topic(settings=SMALL)
     fill(topic, 0, 400)
-    topic.upkeep.wait()
-    *older, _ = list_segments(topic.directory)
+    topic.backend.upkeep.wait()
+    *older, _ = list_segments(topic.backend.directory)
     assert older
-    assert all(os.path.exists(f"{topic.directory}/{first:020d}.index") for first in older)
+    assert all(os.path.exists(f"{topic.backend.directory}/{first:020d}.index") for first in older)
     assert not any(thread.name == "riverrun-upkeep" for thread in threading.enumerate())
 
 
 def test_an_opener_goes_on_where_another_process_ended(open_topic: OPEN) -> None:
     topic = open_topic(settings=SMALL)
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     fill(topic, 0, 400)
     before = ordered(topic.read())
     again = open_topic()
-    again.upkeep.wait()
-    *older, _ = list_segments(topic.directory)
-    assert all(os.path.exists(f"{topic.directory}/{first:020d}.index") for first in older)
+    again.backend.upkeep.wait()
+    *older, _ = list_segments(topic.backend.directory)
+    assert all(os.path.exists(f"{topic.backend.directory}/{first:020d}.index") for first in older)
     assert ordered(again.read()).equals(before)
 
 
@@ -215,39 +215,39 @@ def test_a_damaged_index_is_made_again(open_topic: OPEN, damage: bytes | None) -
     fill(topic, 0, 200)
     sealed_now(topic)
     before = ordered(topic.read())
-    index = Path(f"{topic.directory}/{1:020d}.index")
+    index = Path(f"{topic.backend.directory}/{1:020d}.index")
     good = index.read_bytes()
     index.write_bytes(good[:-9] + b"x" * 9 if damage is None else damage)
     crash(topic)
     again = open_topic()
     assert ordered(again.read()).equals(before)
-    with again.upkeep.alone():
-        seal(again)
+    with again.backend.upkeep.alone():
+        seal(again.backend)
     assert index.read_bytes() == good
 
 
 def test_a_damaged_segment_is_not_merged(open_topic: OPEN) -> None:
     """A new checksum over damaged bytes would hide the damage."""
     topic = open_topic()
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     fill(topic, 0, 200)
-    topic.journal.roll()
-    path = Path(f"{topic.directory}/{1:020d}.journal")
+    topic.backend.journal.roll()
+    path = Path(f"{topic.backend.directory}/{1:020d}.journal")
     data = bytearray(path.read_bytes())
-    frame = Segment(topic.directory, 1).index(len(data))[100]
+    frame = Segment(topic.backend.directory, 1).index(len(data))[100]
     data[int(frame["at"]) + int(frame["header_bytes"]) + int(frame["body_bytes"]) - 20] ^= 1
     path.write_bytes(data)
-    with pytest.raises(Corrupt, match=r"00001\.journal is damaged at byte"), topic.upkeep.alone():
-        seal(topic)
+    with pytest.raises(Corrupt, match=r"00001\.journal is damaged at byte"), topic.backend.upkeep.alone():
+        seal(topic.backend)
     assert path.read_bytes() == bytes(data)
 
 
 def test_a_missing_segment_in_the_middle_is_noticed(open_topic: OPEN) -> None:
     topic = open_topic(settings=SMALL)
     fill(topic, 0, 400)
-    topic.upkeep.wait()
-    middle = list_segments(topic.directory)[1]
-    os.unlink(f"{topic.directory}/{middle:020d}.journal")
+    topic.backend.upkeep.wait()
+    middle = list_segments(topic.backend.directory)[1]
+    os.unlink(f"{topic.backend.directory}/{middle:020d}.journal")
     with pytest.raises(Corrupt, match=f"{middle:020d}.journal is missing"):
         open_topic().read()
 
@@ -256,17 +256,17 @@ def test_a_missing_segment_in_the_middle_is_noticed(open_topic: OPEN) -> None:
 def test_a_full_disk_leaves_everything_as_it_was(open_topic: OPEN, place: str) -> None:
     topic = open_topic()
     fill(topic, 0, 200)
-    topic.journal.roll()
+    topic.backend.journal.roll()
     before = ordered(topic.read())
     failpoints.arm(f"{place}=enospc")
-    with pytest.raises(DiskFull, match="no room for upkeep"), topic.upkeep.alone():
-        seal(topic)
-    assert not [name for name in os.listdir(topic.directory) if name.endswith(".tmp")]
+    with pytest.raises(DiskFull, match="no room for upkeep"), topic.backend.upkeep.alone():
+        seal(topic.backend)
+    assert not [name for name in os.listdir(topic.backend.directory) if name.endswith(".tmp")]
     assert ordered(topic.read()).equals(before)
     fill(topic, 200, 210)
     assert ordered(topic.read()).num_rows == before.num_rows + 11
-    topic.upkeep.wait()
-    assert os.path.exists(f"{topic.directory}/{1:020d}.index")  # carries on by itself when there is room
+    topic.backend.upkeep.wait()
+    assert os.path.exists(f"{topic.backend.directory}/{1:020d}.index")  # carries on by itself when there is room
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +280,7 @@ def unsealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     coordination = Coordination(f"{path}/coordination.db", create=True)
     spec = TopicSpec("t", "k string, n bigint, at timestamp", key="k", time="at", fsync="os", partitions=2)
     topic = Catalogue(f"{path}/topics", SMALL, coordination).open(spec)
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     fill(topic, 0, 300)
     topic.close()
     coordination.close()
@@ -292,24 +292,24 @@ def test_a_kill_at_any_step_changes_nothing(unsealed, tmp_path, open_topic, prog
     shutil.rmtree(tmp_path / "topics", ignore_errors=True)
     shutil.copytree(unsealed / "topics", tmp_path / "topics")
     topic = open_topic(partitions=2)
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     before = ordered(topic.read())
     killed = program("upkeep.py", tmp_path, "seal", failpoints=f"{place}=kill")
     assert killed.wait(60) == -9, killed.communicate()
     assert ordered(topic.read()).equals(before)
     crash(topic)
     again = open_topic()
-    again.upkeep.wait()
+    again.backend.upkeep.wait()
     assert ordered(again.read()).equals(before)
-    assert not [name for name in os.listdir(again.directory) if name.endswith(".tmp")]
-    *older, _ = list_segments(again.directory)
-    assert all(os.path.exists(f"{again.directory}/{first:020d}.index") for first in older)
+    assert not [name for name in os.listdir(again.backend.directory) if name.endswith(".tmp")]
+    *older, _ = list_segments(again.backend.directory)
+    assert all(os.path.exists(f"{again.backend.directory}/{first:020d}.index") for first in older)
 
 
 @pytest.mark.parametrize("place", ["seal.synced", "seal.indexed"])
 def test_a_kill_while_a_segment_of_large_frames_gets_its_index(tmp_path, open_topic: OPEN, program, place: str) -> None:
     topic = open_topic(settings=SMALL, partitions=1)
-    topic.upkeep.stop()
+    topic.backend.upkeep.stop()
     for first in range(0, 6000, 1000):
         topic.append([{"k": "a", "n": n, "at": moment(n)} for n in range(first, first + 1000)])
     before = topic.read()
@@ -318,10 +318,10 @@ def test_a_kill_while_a_segment_of_large_frames_gets_its_index(tmp_path, open_to
     assert topic.read().equals(before)
     crash(topic)
     again = open_topic(settings=SMALL)
-    again.upkeep.wait()
+    again.backend.upkeep.wait()
     assert again.read().equals(before)
-    *older, _ = list_segments(again.directory)
-    assert all(os.path.exists(f"{again.directory}/{first:020d}.index") for first in older)
+    *older, _ = list_segments(again.backend.directory)
+    assert all(os.path.exists(f"{again.backend.directory}/{first:020d}.index") for first in older)
 
 
 def test_another_process_reads_on_while_segments_are_merged(open_topic: OPEN, program, tmp_path) -> None:
@@ -332,14 +332,14 @@ def test_another_process_reads_on_while_segments_are_merged(open_topic: OPEN, pr
     for i in range(3000):
         topic.append({"k": f"key{i % 7}", "n": i, "at": START})
     topic.append({"k": "key0", "n": -1, "at": START})
-    topic.upkeep.wait()
+    topic.backend.upkeep.wait()
     lines = reader.communicate(timeout=60)[0].splitlines()
     assert lines[-1] == "end"
     seen: dict[int, list[int]] = {0: [], 1: []}
     for line in lines[:-1]:
         partition, offset, _ = map(int, line.split())
         seen[partition].append(offset)
-    assert {p: list(range(end)) for p, end in topic.latest["t"].items()} == seen
+    assert {p: list(range(end)) for p, end in topic.ends().items()} == seen
     assert topic.describe()["segments"] > 10
 
 

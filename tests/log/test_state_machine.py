@@ -20,11 +20,11 @@ from riverrun.durations import to_micros
 from riverrun.errors import DiskFull, Fenced, OutOfRange
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.coordination import Coordination
-from riverrun.log.embedded import EmbeddedTopic
 from riverrun.log.groups import Groups
 from riverrun.log.partitioner import partition_of
 from riverrun.log.segment import segment_path
 from riverrun.log.spec import TopicSpec
+from riverrun.log.topic import Topic
 from riverrun.position import Position
 from riverrun.settings import Settings
 
@@ -96,11 +96,11 @@ class TopicMachine(RuleBasedStateMachine):
         self.coordination = Coordination(f"{self.directory}/coordination.db", create=True)
         self.options = {"key": "k", "time": "at", "partitions": partitions, "retention": None, **options}
         self.version = 0
-        self.abandoned: list[EmbeddedTopic] = []
+        self.abandoned: list[Topic] = []
         self.model = Model(partitions)
         self.topic = self.opened()
 
-    def opened(self) -> EmbeddedTopic:
+    def opened(self) -> Topic:
         settings = Settings(segment_bytes=3000, member_lease=2_000_000)
         catalogue = Catalogue(f"{self.directory}/topics", settings, self.coordination)
         return catalogue.open(TopicSpec("t", SCHEMAS[self.version], **self.options))
@@ -179,7 +179,7 @@ class TopicMachine(RuleBasedStateMachine):
     @rule(name=producers)
     def take_over(self, name: str) -> None:
         known = self.model.producers.setdefault(name, Known())
-        claim = self.topic.take_over(name)
+        claim = self.topic.backend.take_over(name)
         assert claim.fence == known.fence + 1
         assert claim.sequence == (known.recent[-1][0] if known.recent else -1)
         known.fence = claim.fence
@@ -207,7 +207,7 @@ class TopicMachine(RuleBasedStateMachine):
 
     @rule()
     def roll(self) -> None:
-        self.topic.journal.roll()
+        self.topic.backend.journal.roll()
 
     @rule()
     def reopen(self) -> None:
@@ -217,40 +217,40 @@ class TopicMachine(RuleBasedStateMachine):
     @rule(torn=st.binary(max_size=200), dies_inside=st.booleans())
     def crash(self, torn: bytes, dies_inside: bool) -> None:
         """A process ends without closing anything, perhaps in the middle of an append."""
-        self.topic.upkeep.stop()
+        self.topic.backend.upkeep.stop()
         self.abandoned.append(self.topic)
         if dies_inside:
             self.write_behind_the_end(torn)
-            self.topic.journal.board.holder = 1 << 22  # no such process
+            self.topic.backend.journal.board.holder = 1 << 22  # no such process
         self.topic = self.opened()
 
     @rule(batch=batches, reached=st.integers(0, 1500))
     def power_cut(self, batch: list[tuple[str, int]], reached: int) -> None:
         """During an append: of its bytes only the first ones reached the disk, and the board is in doubt."""
         rows = [self.row(*item) for item in batch]
-        before = self.topic.journal.board.written()
+        before = self.topic.backend.journal.board.written()
         self.topic.append(rows)
-        self.topic.upkeep.wait()
-        after = self.topic.journal.board.written()
+        self.topic.backend.upkeep.wait()
+        after = self.topic.backend.journal.board.written()
         self.topic.close()
         begin = before.end if after.segment == before.segment else 0
         if begin + reached < after.end:
-            os.truncate(segment_path(self.topic.directory, after.segment), begin + reached)
+            os.truncate(segment_path(self.topic.backend.directory, after.segment), begin + reached)
         else:
             self.model.append(rows)
-        os.unlink(f"{self.topic.directory}/state")
+        os.unlink(f"{self.topic.backend.directory}/state")
         self.topic = self.opened()
 
     def write_behind_the_end(self, data: bytes) -> None:
-        segments = sorted(name for name in os.listdir(self.topic.directory) if name.endswith(".journal"))
-        with open(f"{self.topic.directory}/{segments[-1]}", "ab") as file:
+        segments = sorted(name for name in os.listdir(self.topic.backend.directory) if name.endswith(".journal"))
+        with open(f"{self.topic.backend.directory}/{segments[-1]}", "ab") as file:
             file.write(data)
 
     # Upkeep.
 
     @rule()
     def compact(self) -> None:
-        self.topic.upkeep.wait()
+        self.topic.backend.upkeep.wait()
         self.see_retention()
         before = len(self.model.rows)
         result = self.topic.compact()
@@ -259,17 +259,17 @@ class TopicMachine(RuleBasedStateMachine):
 
     @rule()
     def enforce_retention(self) -> None:
-        self.topic.upkeep.wait()
+        self.topic.backend.upkeep.wait()
         self.topic.enforce_retention()
 
     @rule()
     def seal(self) -> None:
-        self.topic.journal.roll()
-        self.topic.upkeep.start()
-        self.topic.upkeep.wait()
+        self.topic.backend.journal.roll()
+        self.topic.backend.upkeep.start()
+        self.topic.backend.upkeep.wait()
 
     def see_retention(self) -> None:
-        first = [self.topic.earliest["t"][p] for p in range(len(self.model.next))]
+        first = [self.topic.begins()[p] for p in range(len(self.model.next))]
         assert all(old <= new <= end for old, new, end in zip(self.model.first, first, self.model.next, strict=True))
         if self.options["retention_bytes"] is None:
             assert first == self.model.first
@@ -279,7 +279,7 @@ class TopicMachine(RuleBasedStateMachine):
 
     @rule(minutes=st.integers(0, 51))
     def offsets_at(self, minutes: int) -> None:
-        self.topic.upkeep.wait()
+        self.topic.backend.upkeep.wait()
         self.see_retention()
         expected = list(self.model.next)
         for (partition, offset), row in sorted(self.model.rows.items(), reverse=True):
@@ -289,7 +289,7 @@ class TopicMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def read_a_range(self, data: st.DataObject) -> None:
-        self.topic.upkeep.wait()
+        self.topic.backend.upkeep.wait()
         self.see_retention()
         low = {p: data.draw(st.integers(self.model.first[p], n)) for p, n in enumerate(self.model.next)}
         high = {p: data.draw(st.integers(low[p], n)) for p, n in enumerate(self.model.next)}
@@ -300,7 +300,7 @@ class TopicMachine(RuleBasedStateMachine):
     @rule(group=groups, commit=st.booleans(), members=st.integers(1, 2))
     def consume(self, group: str, commit: bool, members: int) -> None:
         """A group gets every row behind its commit once, however many members share the work and commit it."""
-        self.topic.upkeep.wait()
+        self.topic.backend.upkeep.wait()
         self.see_retention()
         committed = self.model.committed.get(group, dict(enumerate(self.model.first)))
         commit = commit or members > 1  # what a member did not commit comes again when another one joins
@@ -356,7 +356,7 @@ class TopicMachine(RuleBasedStateMachine):
             return
         assert self.topic.latest == self.position(self.model.next)
         if self.options["retention_bytes"] is not None:
-            self.topic.upkeep.wait()
+            self.topic.backend.upkeep.wait()
         self.see_retention()
         found: dict[tuple[int, int], dict[str, Any]] = {}
         last = [-1] * len(self.model.next)

@@ -36,7 +36,7 @@ ROW = {
 
 
 def row_schema(schema: str = SCHEMA, limit: int = 1 << 20, **options: object) -> RowSchema:
-    return RowSchema(TopicSpec("t", schema, **options).resolved(), limit)  # type: ignore[arg-type]
+    return RowSchema(TopicSpec("t", schema, **options).resolve(), limit)  # type: ignore[arg-type]
 
 
 @settings(max_examples=60, deadline=None)

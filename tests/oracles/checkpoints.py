@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from riverrun.runtime.checkpoint import Checkpoint
-from riverrun.runtime.planner import Plan
+from riverrun.runtime.plan import Plan
 
 
 def write(home: Path, planned: int, finished: int) -> Checkpoint:

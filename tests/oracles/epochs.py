@@ -13,10 +13,10 @@ import polars as pl
 from hypothesis import strategies as st
 
 from oracles.ledger import balanced
+from oracles.memory_state import MemoryState
 from riverrun.columns import TIME, WEIGHT
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Counts, EpochClock, Kernel
-from riverrun.state.directory import RunState, StateDirectory
-from riverrun.state.memory import MemoryState
+from riverrun.state.directory import NodeState, StateDirectory
 from riverrun.state.table import State
 
 Row = tuple[Any, ...]
@@ -45,17 +45,17 @@ def play(kernel: Kernel, epochs: Sequence[Epoch], columns: Sequence[str], direct
     """
     state: State = MemoryState(kernel.tables)
     files = StateDirectory(directory, inline_bytes=1000) if directory else None
-    entry = None
+    entries: dict[str, Any] = {}
     played = Played([*columns, TIME])
     start = MIN_TIME
     ends = [(rows, max(end, MIN_TIME)) for rows, end in epochs]
     ends.append((epochs[0][0].clear(), MAX_TIME))
     for number, (rows, end) in enumerate(ends):
         if files:
-            state = files.open(entry, kernel.tables, "node", 0)
+            state = files.open(entries, kernel.tables, "node", 0 if number % 2 else None)
         step = kernel.step(state, {"in": rows}, EpochClock(number, start, end))
-        if isinstance(state, RunState):
-            entry = state.commit(number)
+        if isinstance(state, NodeState):
+            entries = state.commit(number)
         _check(step.changes, step.counts)
         assert step.counts["in"].read == len(rows)
         for row in step.changes.select(*played.columns, WEIGHT).rows():

@@ -91,7 +91,8 @@ boolean: `r`.`b`; `r`.`c`; true; false; cast(null as boolean)
 date: `r`.`y`; `r`.`o`; date'2024-02-29'; date'1969-12-31'; date'9999-12-31'; date'0001-01-01'
 timestamp: `r`.`w`; `r`.`x`; timestamp'2024-02-29 12:34:56.789'; timestamp'1969-12-31 23:59:59.999999'
 ntz: `r`.`a`; timestamp_ntz'2024-03-10 02:30:00'
-interval: interval 1 day; interval 90 minutes; interval -2 hours; interval 1 day 2 hours; interval '1.5' seconds; interval 3 weeks; interval 5 milliseconds
+interval: interval 1 day; interval 90 minutes; interval -2 hours; interval 1 day 2 hours
+interval: interval '1.5' seconds; interval 3 weeks; interval 5 milliseconds
 months: interval 1 month; interval -13 months; interval 2 years 3 months; interval 0 years
 ints: `r`.`is`; array(1, 2, 3)
 strings: `r`.`ss`; array('a', 'b')
@@ -420,10 +421,16 @@ def _templates(text: str) -> dict[str, list[Template]]:
     return found
 
 
-ATOMS: dict[str, list[Template]] = {
-    kind: [Template(kind, ATOM - written.startswith("-"), (written.strip(),), ()) for written in atoms.split("; ")]
-    for kind, atoms in (line.split(": ", 1) for line in _ATOMS.strip().splitlines())
-}
+def _atoms(text: str) -> dict[str, list[Template]]:
+    found: dict[str, list[Template]] = {}
+    for line in text.strip().splitlines():
+        kind, values = line.split(": ", 1)
+        signed = [(ATOM - value.startswith("-"), value) for value in values.split("; ")]
+        found.setdefault(kind, []).extend(Template(kind, level, (value.strip(),), ()) for level, value in signed)
+    return found
+
+
+ATOMS = _atoms(_ATOMS)
 TEMPLATES = _templates(_TEMPLATES)
 APPROXIMATE = _templates(_APPROXIMATE)["double"]
 KINDS = [kind for kind in TEMPLATES if kind not in ("days", "interval", "months", "binary")]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from riverrun import ddl
 from riverrun.flow import Flow
+from riverrun.runtime.projection import database
 from riverrun.testing import Crash, Result, run_flow
-from riverrun.testing.projection import database
 
 Row = dict[str, Any]
 Epoch = dict[str, list[Row]]

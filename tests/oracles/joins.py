@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from oracles.ledger import balanced
+from oracles.memory_state import MemoryState
 from riverrun.kernels.kernel import MIN_TIME, Counts, EpochClock, Kernel
-from riverrun.state.directory import RunState, StateDirectory
-from riverrun.state.memory import MemoryState
+from riverrun.state.directory import NodeState, StateDirectory
 from riverrun.state.table import State
 
 STAMP = pl.Datetime("us", "UTC")
@@ -67,16 +67,17 @@ def play(
     """Runs the epochs one after the other. With a `directory`, state is in files, opened again in every epoch."""
     state: State = MemoryState(kernel.tables)
     files = StateDirectory(directory, inline_bytes=2000) if directory else None
-    entry, start, played = None, MIN_TIME, Played()
+    entries: dict[str, Any] = {}
+    start, played = MIN_TIME, Played()
     for number, (left, right, end) in enumerate(epochs):
         inputs = {"left": framed(left, schemas[0]), "right": framed(right, schemas[1])}
         clock = EpochClock(number, start, end)
         if files:
-            again = kernel.step(files.open(entry, kernel.tables, "node", 0), inputs, clock)
-            state = files.open(entry, kernel.tables, "node", 0)
+            again = kernel.step(files.open(entries, kernel.tables, "node", 0 if number % 2 else None), inputs, clock)
+            state = files.open(entries, kernel.tables, "node", 0 if number % 2 else None)
         step = kernel.step(state, inputs, clock)
-        if isinstance(state, RunState):
-            entry = state.commit(number)
+        if isinstance(state, NodeState):
+            entries = state.commit(number)
             assert again.changes.equals(step.changes), "the same epoch gave other rows"
         _apply(played, step.changes)
         for name, entry_of in step.counts.items():

@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 
 from oracles.ledger import balanced
+from oracles.memory_state import MemoryState
 from riverrun.columns import CARRIED, TIME, WEIGHT
 from riverrun.kernels.kernel import Counts, EpochClock, Kernel, Step
 from riverrun.state.directory import StateDirectory
-from riverrun.state.memory import MemoryState
 
 Row = dict[str, Any]
 HIDDEN_KINDS = {TIME: pl.Int64(), WEIGHT: pl.Int8(), "_partition": pl.Int32(), "_offset": pl.Int64()}
@@ -82,17 +82,17 @@ class Player:
         self.view = View()
         self.memory = MemoryState(kernel.tables)
         self.files = StateDirectory(directory, inline_bytes=2000) if directory else None
-        self.entry: Any = None
+        self.entries: dict[str, Any] = {}
 
     def step(self, rows: pl.DataFrame, clock: EpochClock) -> Step:
         if self.files is None:
             step = self.kernel.step(self.memory, {"in": rows}, clock)
         else:
-            again = self.files.open(self.entry, self.kernel.tables, "n", 0)
+            again = self.files.open(self.entries, self.kernel.tables, "n", 0 if clock.epoch % 2 else None)
             first = self.kernel.step(again, {"in": rows}, clock)
-            state = self.files.open(self.entry, self.kernel.tables, "n", 0)
+            state = self.files.open(self.entries, self.kernel.tables, "n", 0 if clock.epoch % 2 else None)
             step = self.kernel.step(state, {"in": rows}, clock)
             assert repr(step.changes.rows()) == repr(first.changes.rows()), "the same epoch gave other rows"
-            self.entry = state.commit(clock.epoch)
+            self.entries = state.commit(clock.epoch)
         self.view.apply(step, rows.height)
         return step

@@ -77,7 +77,12 @@ class SparkSide:
         self._functions = F
         self._jvm = session._jvm
         columns = [F.col(name) for name in rows.column_names]
-        self._frame = session.createDataFrame(rows, spark_schema(rows.schema)).select(F.struct(*columns).alias(ROWS)).repartition(1).cache()
+        self._frame = (
+            session.createDataFrame(rows, spark_schema(rows.schema))
+            .select(F.struct(*columns).alias(ROWS))
+            .repartition(1)
+            .cache()
+        )
 
     def computed(self, expressions: Sequence[str]) -> list[Computed | str | None]:
         """Of each expression what it comes to, or why Spark does not accept it; None if it fails before any row is read."""

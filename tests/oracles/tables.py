@@ -13,10 +13,10 @@ import duckdb
 import polars as pl
 
 from oracles.ledger import balanced
+from oracles.memory_state import MemoryState
 from riverrun.columns import TIME, WEIGHT
 from riverrun.kernels.kernel import EpochClock, Kernel, Step
-from riverrun.state.directory import StateDirectory
-from riverrun.state.memory import MemoryState
+from riverrun.state.directory import NodeState, StateDirectory
 
 Row = tuple[Any, ...]
 Ops = Sequence[tuple[Row, Row | None]]
@@ -85,7 +85,7 @@ class Play:
         self.epoch = 0
         self.memory = MemoryState(kernel.tables)
         self.files = StateDirectory(directory, inline_bytes=1000) if directory else None
-        self.entry: Any = None
+        self.entries: dict[str, Any] = {}
 
     def step(self, **inputs: pl.DataFrame) -> pl.DataFrame:
         """One epoch; returns its changes as the next node gets them. An input `in` is called `one` here."""
@@ -107,14 +107,19 @@ class Play:
     def _stepped(self, inputs: dict[str, pl.DataFrame], clock: EpochClock) -> Step:
         if self.files is None:
             return self.kernel.step(self.memory, inputs, clock)
-        again = self.kernel.step(self.files.open(self.entry, self.kernel.tables, "n", 0), inputs, clock)
+        again = self.kernel.step(self._open(clock), inputs, clock)
         in_memory = self.kernel.step(self.memory, inputs, clock)
-        state = self.files.open(self.entry, self.kernel.tables, "n", 0)
+        state = self._open(clock)
         step = self.kernel.step(state, inputs, clock)
         assert repr(step.changes.rows()) == repr(again.changes.rows()), "the same epoch gave other rows"
         assert repr(step.changes.rows()) == repr(in_memory.changes.rows()), "files gave other rows than memory"
-        self.entry = state.commit(clock.epoch)
+        self.entries = state.commit(clock.epoch)
         return step
+
+    def _open(self, clock: EpochClock) -> NodeState:
+        """Every other step is one over all shards."""
+        assert self.files is not None
+        return self.files.open(self.entries, self.kernel.tables, "n", 0 if clock.epoch % 2 else None)
 
     def _add(self, step: Step) -> None:
         weights = step.changes[WEIGHT].to_list()

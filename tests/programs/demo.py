@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from riverrun.cli import main
-from riverrun.cli.shop import supervision
+from riverrun.demo.shop import supervision
 
 supervision.COMMAND = (sys.executable, str(Path(__file__).parent / "demo_without_spark.py"))
 

@@ -5,24 +5,21 @@ import os
 import sys
 import time
 
-import pyarrow as pa
-
 from riverrun.alerts.alerts import Alerts
-from riverrun.cli.shop.flow import flow
-from riverrun.cli.shop.processing import Ending, Report
-from riverrun.cli.shop.topics import TOPICS
+from riverrun.demo.shop.processing import Ending, Report
+from riverrun.demo.shop.shop_flow import TOPICS, flow
 from riverrun.river import River
 from riverrun.runtime import source
 from riverrun.runtime.admission import resumable
-from riverrun.runtime.blob import PACKED
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.commit import Committer
-from riverrun.runtime.compiler import compile_flow
+from riverrun.runtime.compile.compiler import compile_flow
+from riverrun.runtime.epoch import EpochResult, compute_epoch
 from riverrun.runtime.outputs import declare_views, output_specs
-from riverrun.runtime.planner import Limit, Plan, Planner
-from riverrun.runtime.shape import Shape
-from riverrun.testing.local import _hosted
-from riverrun.testing.projection import DuckProjection
+from riverrun.runtime.plan import Limit, Plan
+from riverrun.runtime.planner import Planner
+from riverrun.runtime.status import FlowStatus
+from riverrun.runtime.task import Tasks
 
 
 def write(path: str, *lines: str) -> None:
@@ -41,8 +38,8 @@ def main(river: River, report: Report, ending: Ending) -> None:
     store, checkpoint = river.store, Checkpoint(home, flow.name)
     inputs = {spec.name: river.topic(spec) for spec in TOPICS}
     resumable(flow.name, store, checkpoint, inputs)
-    projection = DuckProjection()
-    job = compile_flow(flow, 2, projection)
+    job = compile_flow(flow, 2)
+    tasks = Tasks(job)
     fence = store.take_fence(flow.name)
     declare_views(store, flow, job, fence)
     topics = {spec.name: river.topic(spec) for spec in output_specs(flow, job, inputs, "")}
@@ -52,22 +49,15 @@ def main(river: River, report: Report, ending: Ending) -> None:
     planner = Planner(job, inputs, f"{home}/planner", Limit(100_000))
     write(f"{checkpoint.directory}/metadata", '{"id":"one"}')
 
-    def computed(before: Plan, plan: Plan) -> pa.Table:
+    def computed(before: Plan, plan: Plan) -> EpochResult:
         control = source.control(before, plan, store.last(flow.name), flow.name, f"{home}/state")
-        packed = list(
-            projection.packed(job, list(job.sources), source.read(job, inputs, source.ranges(before, plan), control))
-        )
-        for stage, operators in enumerate(job.stages):
-            shape = Shape(job, {operator.id: operator.output for operator in operators}, are_sources=False)
-            made = _hosted(job, stage, shape, packed)
-            packed = list(projection.packed(job, [operator.id for operator in operators], made))
-        return pa.Table.from_batches(packed, schema=PACKED)
+        return compute_epoch(tasks, inputs, source.ranges(before, plan), control)
 
     ending.runs = True
     alerts = Alerts(river, flow)
     alerts.start()
     begun = False
-    while not ending.asked:
+    while not ending.is_asked:
         planned = checkpoint.planned
         if checkpoint.finished == planned:
             before = checkpoint.plan(planned) if planned else planner.first()
@@ -80,14 +70,16 @@ def main(river: River, report: Report, ending: Ending) -> None:
         plan = checkpoint.plan(planned)
         before = checkpoint.plan(planned - 1) if planned > 1 else planner.first(plan.begin)
         if not committer.is_committed(planned):
-            made = committer.received(computed(before, plan))
-            checkpoint.settle(planned, made.control.positions)
-            committer.apply(made)
+            result = computed(before, plan)
+            committer.check(result)
+            checkpoint.settle(planned, result.control.positions)
+            committer.apply(result)
         write(f"{checkpoint.directory}/commits/{planned - 1}", "v1", "{}")
         if not begun:
             begun = True
             report.step("running")
-        report.put(status={"state": "running", "rows_per_second": 1.0, "alerts": alerts.status()})
+        status = FlowStatus(flow=flow.name, state="running", rows_per_second=1.0, alerts=alerts.status())
+        report.put(status=status)
     alerts.stop()
 
 

@@ -16,10 +16,10 @@ from riverrun.settings import Settings
 coordination = Coordination(f"{directory}/coordination.db", create=True)
 topic = Catalogue(f"{directory}/topics", Settings(), coordination).open(TopicSpec("t"))
 print("ready", flush=True)
-at, ended = dict(topic.earliest["t"]), False
+at, ended = topic.begins(), False
 while not ended:
     topic.wait(Position({"t": at}), "5 s")
-    end = dict(topic.latest["t"])
+    end = topic.ends()
     try:
         for batch in topic.batches(at, end, ["_partition", "_offset", "n"]):
             for partition, offset, n in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -29,5 +29,5 @@ while not ended:
         at = end
     except OutOfRange:
         print("reset")
-        at = dict(topic.earliest["t"])
+        at = topic.begins()
 print("end", flush=True)

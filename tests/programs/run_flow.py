@@ -1,12 +1,11 @@
 """run_flow.py RIVER [--drain] [--follow] [--max-rows N] [--views PLACE] [--checkpoints DIR] [--flow NAME] [--changed]
-[--rebuild]: run a flow, by default the one in shop.py.
+[--rebuild]: run a flow of recovery_flows.py, by default the shop.
 
 Prints "started FENCE", "epoch N" for each epoch it sees, "processed" when everything there was is in, "drained LEDGER".
 With --follow it goes on until its standard input ends. A failure is one line on stderr and exit code 1.
 """
 
 import argparse
-import importlib
 import json
 import logging
 import sys
@@ -14,9 +13,11 @@ import threading
 import warnings
 
 warnings.simplefilter("ignore")
+import recovery_flows  # noqa: E402
+
 from riverrun.errors import RiverrunError  # noqa: E402
 from riverrun.river import River  # noqa: E402
-from riverrun.spark.query import Run  # noqa: E402
+from riverrun.spark.run import Run  # noqa: E402
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("river")
@@ -29,7 +30,7 @@ arguments.add_argument("--flow", default="shop")
 arguments.add_argument("--changed", action="store_true")
 arguments.add_argument("--rebuild", action="store_true")
 asked = arguments.parse_args()
-flow = getattr(importlib.import_module(asked.flow), asked.flow)
+flow = getattr(recovery_flows, asked.flow)
 logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
 
 

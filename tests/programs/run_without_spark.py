@@ -1,36 +1,34 @@
-"""run_without_spark.py RIVER [--drain] [--max-rows N] [--flow NAME] [--changed] [--rebuild]: a flow, by default the one in
-shop.py, epoch by epoch as Spark would run it.
+"""run_without_spark.py RIVER [--drain] [--max-rows N] [--flow NAME] [--changed] [--rebuild]: a flow of
+recovery_flows.py, by default the shop, epoch by epoch as Spark would run it.
 
 Plans and commits are written where Spark writes them; expressions are computed by DuckDB; all else is what runs under
 Spark, too. Starts in a second, so it can be killed often. Prints each epoch that is committed, then "drained LEDGER".
 """
 
 import argparse
-import importlib
 import json
 import os
 import sys
 from typing import Any
 
-import pyarrow as pa
+import recovery_flows
 
 from riverrun.errors import RiverrunError
 from riverrun.failpoints import failpoint
 from riverrun.river import River
 from riverrun.runtime import bounds, source
 from riverrun.runtime.admission import admitted, refuse_drained
-from riverrun.runtime.blob import PACKED
 from riverrun.runtime.checkpoint import Checkpoint, check_same
 from riverrun.runtime.commit import Committer
-from riverrun.runtime.compiler import compile_flow
+from riverrun.runtime.compile.compiler import compile_flow
+from riverrun.runtime.epoch import EpochResult, compute_epoch
 from riverrun.runtime.opening import check_written, open_inputs, open_outputs, shut_out
 from riverrun.runtime.outputs import declare_views
 from riverrun.runtime.patience import Patience
-from riverrun.runtime.planner import Limit, Plan, Planner
+from riverrun.runtime.plan import Limit, Plan
+from riverrun.runtime.planner import Planner
 from riverrun.runtime.rebuild import Successor, clean
-from riverrun.runtime.shape import Shape
-from riverrun.testing.local import _hosted
-from riverrun.testing.projection import DuckProjection
+from riverrun.runtime.task import Tasks
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("river")
@@ -56,11 +54,11 @@ class Running:
     """The flow, compiled; its epochs are run in one home or another."""
 
     def __init__(self, river: River) -> None:
-        make = getattr(importlib.import_module(asked.flow), asked.flow)
+        make = getattr(recovery_flows, asked.flow)
         self.flow, self.store, self.checkpoints = make(3) if asked.changed else make(), river.store, river.checkpoints
         self.inputs = open_inputs(river, self.flow)
-        self.projection = DuckProjection()
-        self.job = compile_flow(self.flow, 2, self.projection)
+        self.job = compile_flow(self.flow, 2)
+        self.tasks = Tasks(self.job)
         self.topics = open_outputs(river, self.flow, self.job, self.inputs, "")
 
     def start(self) -> None:
@@ -112,27 +110,22 @@ class Running:
             plan = checkpoint.plan(planned)
             before = checkpoint.plan(planned - 1) if planned > 1 else planner.first(plan.begin)
             if not committer.is_committed(planned):
-                made = committer.received(self.computed(before, plan, home, rebuild))
-                checkpoint.settle(planned, made.control.positions)
-                committer.apply(made)
+                result = self.computed(before, plan, home, rebuild)
+                committer.check(result)
+                checkpoint.settle(planned, result.control.positions)
+                committer.apply(result)
                 print("epoch", planned, flush=True)
             failpoint("epoch.done")
             write(f"{checkpoint.directory}/commits/{planned - 1}", "v1", "{}")
             failpoint("epoch.finished")
 
-    def computed(self, before: Plan, plan: Plan, home: str, rebuild: int | None) -> pa.Table:
-        name, job = self.flow.name, self.job
+    def computed(self, before: Plan, plan: Plan, home: str, rebuild: int | None) -> EpochResult:
+        name = self.flow.name
         last = self.store.last(name, rebuild)
         if before.epoch and before.epoch == last.epoch:
             check_same(before.positions, last, name)
         control = source.control(before, plan, last, name, f"{home}/state")
-        rows = source.read(job, self.inputs, source.ranges(before, plan), control)
-        packed = list(self.projection.packed(job, list(job.sources), rows))
-        for stage, operators in enumerate(job.stages):
-            shape = Shape(job, {operator.id: operator.output for operator in operators}, are_sources=False)
-            made = _hosted(job, stage, shape, packed)
-            packed = list(self.projection.packed(job, [operator.id for operator in operators], made))
-        return pa.Table.from_batches(packed, schema=PACKED)
+        return compute_epoch(self.tasks, self.inputs, source.ranges(before, plan), control)
 
 
 try:

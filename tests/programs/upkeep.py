@@ -12,10 +12,10 @@ directory, what = sys.argv[1:]
 coordination = Coordination(f"{directory}/coordination.db", create=True)
 settings = Settings.load(segment_bytes="32 KiB", tombstone_grace="0 s")
 topic = Catalogue(f"{directory}/topics", settings, coordination).open(TopicSpec("t"))
-topic.upkeep.stop()  # nothing in the background: the failpoint belongs to what follows
+topic.backend.upkeep.stop()  # nothing in the background: the failpoint belongs to what follows
 if what == "seal":
-    with topic.upkeep.alone():
-        print(seal(topic))
+    with topic.backend.upkeep.alone():
+        print(seal(topic.backend))
 else:
     print({"retain": topic.enforce_retention, "compact": topic.compact}[what]())
 topic.close()

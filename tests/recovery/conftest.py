@@ -15,10 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from oracles import market
-from oracles.shop import Row, check_ledger, expected, held, orders
-from programs.market import SCHEMAS
-from programs.shop import ORDERS
+from oracles import recovery_market
+from oracles.recovery_shop import Row, check_ledger, expected, held, orders
+from programs.recovery_flows import ORDERS, SCHEMAS
 from riverrun.river import River
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
@@ -239,7 +238,7 @@ class Market(Shop):
     def feed(self, batches: int = 1) -> None:
         with River(self.path) as river:
             for _ in range(batches):
-                self.changes.append(market.changes(len(self.changes)))
+                self.changes.append(recovery_market.changes(len(self.changes)))
                 for name, rows in self.changes[-1].items():
                     river.topic(name).append(rows)
 
@@ -252,7 +251,7 @@ class Market(Shop):
         for name in SCHEMAS:
             assert read[f"table-{name}"] == sum(len(batch[name]) for batch in self.changes)
         with River(self.path, views=self.views) as river:
-            found, wanted = market.held(river), market.expected(self.changes)
+            found, wanted = recovery_market.held(river), recovery_market.expected(self.changes)
             for name, value in wanted.items():
                 assert found[name] == value, name
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from oracles.shop import BASE
+from oracles.recovery_shop import BASE
 from riverrun.river import River
 
 pytestmark = [pytest.mark.spark, pytest.mark.recovery, pytest.mark.timeout(1800)]

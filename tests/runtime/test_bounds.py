@@ -15,8 +15,9 @@ from riverrun.flow import Flow
 from riverrun.log.memory import MemoryLog
 from riverrun.position import Position
 from riverrun.runtime import bounds
-from riverrun.runtime.compiler import compile_flow
-from riverrun.runtime.planner import Limit, Plan, Planner
+from riverrun.runtime.compile.compiler import compile_flow
+from riverrun.runtime.plan import Limit, Plan
+from riverrun.runtime.planner import Planner
 
 
 class Clock:

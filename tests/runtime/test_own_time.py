@@ -60,16 +60,16 @@ def test_it_comes_to_the_same_in_any_epochs() -> None:
 
 def test_headers_and_rows_say_the_same(tmp_path: Any) -> None:
     """An epoch that ends inside of a frame hears rows, one that takes it whole hears its header; tombstones too."""
-    from riverrun.runtime.compiler import compile_flow
-    from riverrun.runtime.planner import Limit, Planner
-    from riverrun.testing.projection import DuckProjection
+    from riverrun.runtime.compile.compiler import compile_flow
+    from riverrun.runtime.plan import Limit
+    from riverrun.runtime.planner import Planner
 
     rows = [{"shop": "a", "n": n, "window_end": at(n), "_time": at(n), "_deleted": n % 3 == 2} for n in range(9)]
     heard = []
     with River(tmp_path / "river") as river:
         topic = river.topic("tens", TENS, key=["shop", "window_end"], partitions=1, fsync="os")
         topic.append(rows)
-        job = compile_flow(minutes(), 1, DuckProjection())
+        job = compile_flow(minutes(), 1)
         for end in range(1, 10):
             planner = Planner(job, {"tens": topic}, f"{tmp_path}/planner", Limit())
             plan = planner.next(planner.first(), until={"tens": {0: end}})

@@ -10,8 +10,9 @@ import pytest
 from riverrun.errors import OutOfRange
 from riverrun.flow import Flow
 from riverrun.river import River
-from riverrun.runtime.compiler import compile_flow
-from riverrun.runtime.planner import Limit, Plan, Planner
+from riverrun.runtime.compile.compiler import compile_flow
+from riverrun.runtime.plan import Limit, Plan
+from riverrun.runtime.planner import Planner
 
 
 @pytest.fixture

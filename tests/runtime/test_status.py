@@ -1,89 +1,90 @@
-"""Where a flow is, from what its store and its directory hold."""
+"""The status of a flow as a value, and as the plain data that people and JSON get."""
 
 from __future__ import annotations
 
 import json
-import time
-from pathlib import Path
+from datetime import UTC, datetime
 
 import msgspec
-import polars as pl
+import pytest
 
-from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
-from riverrun.kernels.watermark import HEARD, Watermarks
-from riverrun.position import Position
-from riverrun.runtime.manifest import Manifest, SourceClock
-from riverrun.runtime.status import flow_status
-from riverrun.views import Last
+from riverrun.runtime.ledger import LEDGER_PARTS, LedgerEntry
+from riverrun.runtime.status import (
+    AlertStatus,
+    FlowStatus,
+    Lag,
+    NodeSize,
+    RebuildProgress,
+    SlowProducer,
+    SourceStatus,
+    StateSize,
+    TimeSplit,
+)
 
-SECOND = 1_000_000
-HOUR = 3600 * SECOND
-ENDS = {"orders": {0: 17, 1: 4}, "users": {0: 9}}
-
-
-def last(manifest: Manifest | None, received: int = 0) -> Last:
-    ledger = [
-        {"node": "window-1", "input": "in", "late_dropped": 3, "late_aside": 0},
-        {"node": "window-2", "input": "in", "late_dropped": 0, "late_aside": 2},
-    ]
-    positions = Position({"orders": {0: 10, 1: 4}, "users": {0: 9}})
-    encoded = manifest.encode() if manifest else None
-    return Last(7, 3, positions, encoded, ledger, received, committed=1_767_225_600 * SECOND)
-
-
-def test_before_the_first_epoch(tmp_path: Path) -> None:
-    status = flow_status("shop", Last(0, 0, Position()), ENDS, str(tmp_path))
-    assert status["lag"] == {"rows": 30, "seconds": 0.0, "topics": {"orders": 21, "users": 9}}
-    assert (status["epoch"], status["committed"], status["sources"], status["finished"]) == (0, None, [], False)
-    json.dumps(status)
-
-
-def test_lag_in_rows_and_in_time(tmp_path: Path) -> None:
-    received = time.time_ns() // 1000 - 5 * SECOND
-    status = flow_status("shop", last(None, received), ENDS, str(tmp_path))
-    assert status["lag"]["topics"] == {"orders": 7, "users": 0}
-    assert 5 <= status["lag"]["seconds"] < 60
-    assert status["committed"] == "2026-01-01T00:00:00Z"
-    assert status["late"] == 5
-    done = flow_status("shop", last(None, received), {"orders": {0: 10, 1: 4}, "users": {0: 9}}, str(tmp_path))
-    assert (done["lag"]["rows"], done["lag"]["seconds"]) == (0, 0.0)
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+NOON_TEXT = "2026-01-31T12:00:00Z"
+FULL = FlowStatus(
+    flow="shop",
+    epoch=7,
+    positions="orders@0:17",
+    committed=NOON,
+    lag=Lag(5, 1.5, {"orders": 5}),
+    sources=(SourceStatus("stream-orders", "orders", NOON, 2.5, (SlowProducer("till", NOON, NOON),)),),
+    late=3,
+    state_size=StateSize(100, 1, {"window-1": NodeSize(100, 1)}),
+    fence=2,
+    run="host 17",
+    ledger=(LedgerEntry("stream-orders", "topic", read=30, accepted=27, late_dropped=3),),
+    state="failing",
+    reason="the store is away",
+    next_try=NOON,
+    rebuild=RebuildProgress(1, 2),
+    rows_per_second=12.5,
+    times=TimeSplit(0.1, 0.2, 0.3, 0.4),
+    nodes={"window-1": 0.25},
+    alerts=(AlertStatus("large", sent=1, last_sent=NOON),),
+)
 
 
-def test_who_holds_the_watermark_back(tmp_path: Path) -> None:
-    now = time.time_ns() // 1000
-    heard = [("fast", now, now), ("slow", now - HOUR, now), ("silent", now - 2 * HOUR, now - HOUR)]
-    known = Watermarks(lateness=10 * SECOND, idle=60 * SECOND)
-    for received in (now - HOUR, now):
-        lines = [line for line in heard if line[2] == received]
-        known = known.advance(pl.DataFrame(lines, schema=HEARD, orient="row"), received)
-    (tmp_path / "planner").mkdir()
-    (tmp_path / "planner/7-x").write_bytes(msgspec.msgpack.encode({"stream-1": known.to_bytes()}))
-    clock = SourceClock("orders", known.watermark, 10 * SECOND, 60 * SECOND)
-    manifest = Manifest(7, 2, {}, {}, sources={"stream-1": clock}, memory="7-x")
-    (source,) = flow_status("shop", last(manifest), ENDS, str(tmp_path))["sources"]
-    assert (source["source"], source["topic"]) == ("stream-1", "orders")
-    assert [holder["producer"] for holder in source["held_by"]] == ["slow", "fast"]
-    assert 3600 <= source["behind"] < 3700
-    # without the planner's memory, the watermark is still known
-    (source,) = flow_status("shop", last(manifest), ENDS, str(tmp_path / "elsewhere"))["sources"]
-    assert (source["held_by"], source["behind"] > 3600) == ([], True)
+def test_plain_data_is_what_json_has() -> None:
+    plain = FULL.plain()
+    assert json.loads(json.dumps(plain)) == plain
+    assert msgspec.convert(plain, FlowStatus) == FULL
 
 
-def test_no_watermark_yet_and_the_end_of_the_input(tmp_path: Path) -> None:
-    clocks = {"a": SourceClock("orders", MIN_TIME, 0, None), "b": SourceClock("users", MAX_TIME, 0, None)}
-    manifest = Manifest(7, 2, {}, {}, final=True, sources=clocks)
-    status = flow_status("shop", last(manifest), ENDS, str(tmp_path))
-    assert [(source["watermark"], source["behind"]) for source in status["sources"]] == [(None, None), (None, None)]
-    assert status["finished"]
+def test_people_find_in_it_what_the_pages_name() -> None:
+    plain = FULL.plain()
+    assert (plain["epoch"], plain["state"], plain["reason"]) == (7, "failing", "the store is away")
+    assert plain["committed"] == plain["next_try"] == NOON_TEXT
+    assert plain["lag"] == {"rows": 5, "seconds": 1.5, "topics": {"orders": 5}}
+    assert plain["sources"][0]["held_by"] == [{"producer": "till", "time": NOON_TEXT, "heard": NOON_TEXT}]
+    assert plain["sources"][0]["behind"] == 2.5
+    assert plain["state_size"]["nodes"] == {"window-1": {"bytes": 100, "files": 1}}
+    assert plain["rebuild"] == {"rows": 1, "of": 2}
+    assert plain["times"] == {"plan": 0.1, "read": 0.2, "compute": 0.3, "commit": 0.4}
+    assert plain["alerts"][0]["last_sent"] == NOON_TEXT
 
 
-def test_what_the_state_takes(tmp_path: Path) -> None:
-    run = {"file": "f", "rows": 10, "size": 1000, "lo": 0, "hi": 1}
-    tables = {
-        "cells": {"low": None, "tail": "A" * 40, "runs": [run, run]},
-        "rest": {"low": 1, "tail": None, "runs": []},
-    }
-    nodes = {"window-1": {"0": {"version": 1, "tables": tables}, "1": {"version": 1, "tables": tables}}, "group-1": {}}
-    size = flow_status("shop", last(Manifest(7, 2, nodes, {})), ENDS, str(tmp_path))["state_size"]
-    assert size["nodes"] == {"window-1": {"bytes": 4060, "files": 4}, "group-1": {"bytes": 0, "files": 0}}
-    assert (size["bytes"], size["files"]) == (4060, 4)
+def test_before_the_first_epoch_times_are_empty() -> None:
+    assert FlowStatus(flow="shop").plain()["times"] == {}
+
+
+def test_the_slowest_watermark_is_the_flows() -> None:
+    sources = (SourceStatus("a", "a", NOON, 2.5), SourceStatus("b", "b", NOON, 7.0), SourceStatus("c", "c"))
+    assert FlowStatus(flow="shop", sources=sources).watermark_lag == 7.0
+    assert FlowStatus(flow="shop", sources=sources[2:]).watermark_lag is None
+
+
+def test_rows_are_read_from_topics_once() -> None:
+    ledger = (LedgerEntry("stream-orders", "topic", read=30), LedgerEntry("window-1", "in", read=27))
+    assert FlowStatus(flow="shop", ledger=ledger).rows_read == 30
+
+
+@pytest.mark.parametrize("part", LEDGER_PARTS)
+def test_a_row_that_is_not_accounted_for_is_missing(part: str) -> None:
+    assert LedgerEntry("window-1", "in", read=3, **{part: 3}).missing == 0
+    assert LedgerEntry("window-1", "in", read=3, **{part: 2}).missing == 1
+
+
+def test_what_an_epoch_took_is_the_sum_of_its_parts() -> None:
+    assert TimeSplit(plan=1.0, read=2.0, compute=3.0, commit=4.0).total == 10.0

@@ -27,7 +27,7 @@ def order(user: str = "ada", amount: float = 9.5, at: str = AT) -> dict[str, Any
 
 
 @dataclass
-class Flow:
+class CommittedFlow:
     """Commits epochs to the river's store, as a run would."""
 
     river: River
@@ -66,9 +66,9 @@ def river(tmp_path: Path) -> Iterator[River]:
 
 
 @pytest.fixture
-def totals(river: River) -> Flow:
+def totals(river: River) -> CommittedFlow:
     """The flow `shop` with its view `totals`."""
-    return Flow(river, ViewSpec("totals", "shop", TOTALS, ("user",), topics=("orders",)))
+    return CommittedFlow(river, ViewSpec("totals", "shop", TOTALS, ("user",), topics=("orders",)))
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def http(serve: Callable[..., Background]) -> Iterator[httpx.Client]:
         yield client
 
 
-class Stream:
+class EventReader:
     """Server-sent events as they come."""
 
     def __init__(self, response: httpx.Response) -> None:
@@ -123,16 +123,16 @@ class Stream:
 
 
 @pytest.fixture
-def stream(http: httpx.Client) -> Iterator[Callable[..., Stream]]:
+def stream(http: httpx.Client) -> Iterator[Callable[..., EventReader]]:
     """stream("/topics/orders/tail") follows; closed at the end."""
     opened: list[Any] = []
 
-    def follow(url: str, last: str | None = None, base: str | None = None, accept: str = "*/*") -> Stream:
+    def follow(url: str, last: str | None = None, base: str | None = None, accept: str = "*/*") -> EventReader:
         headers = {"accept": accept} if last is None else {"accept": accept, "last-event-id": last}
         context = httpx.stream("GET", (base or str(http.base_url)).rstrip("/") + url, headers=headers, timeout=20)
         response = context.__enter__()
         opened.append(context)
-        return Stream(response)
+        return EventReader(response)
 
     yield follow
     for context in opened:

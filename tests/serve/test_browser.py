@@ -16,8 +16,8 @@ from riverrun.river import River
 from riverrun.serve.server import Background, serve_in_background
 from riverrun.serve.tokens import line
 from riverrun.settings import Settings
-from serve.control import Bell
-from serve.shop import Customers, ShopRun, shop_flow
+from serve.dashboard_shop import Customers, ShopRun, shop_flow
+from serve.page_bell import PageBell
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -123,7 +123,7 @@ def test_a_node_of_the_graph_has_its_numbers_and_its_line(page: Any) -> None:
     page.goto("/")
     page.click("svg.flow a.box:has-text('window') >> nth=0")
     page.wait_for_selector("#node .details")
-    assert re.search(r"shop\.py:\d+", page.text_content("#node"))
+    assert re.search(r"dashboard_shop\.py:\d+", page.text_content("#node"))
     assert "accepted" in page.text_content("#node")
 
 
@@ -239,7 +239,7 @@ def test_without_scripts_the_pages_say_the_same(browser: Any, served: Background
 @pytest.mark.parametrize("scripts", [True, False])
 def test_a_button_is_pressed_by_a_form(browser: Any, shop: River, scripts: bool) -> None:
     """A browser says of its own accord where a form comes from, and nothing else is accepted."""
-    bell = Bell()
+    bell = PageBell()
     with serve_in_background(shop, shop.shop, port=0, pages=bell.pages) as served:  # type: ignore[attr-defined]
         context = browser.new_context(base_url=served.url, java_script_enabled=scripts)
         page = context.new_page()

@@ -10,28 +10,28 @@ import pytest
 
 from riverrun.errors import TimedOut
 from riverrun.river import River
-from riverrun.serve.pages.control import within
+from riverrun.serve.pages.control import keep_local
 from riverrun.serve.server import Background
 from riverrun.serve.tokens import line
 from riverrun.settings import Settings
-from serve.conftest import Flow
-from serve.control import Bell
+from serve.conftest import CommittedFlow
+from serve.page_bell import PageBell
 from serve.test_pages import PAGES, Page
 
 
 @pytest.fixture
-def bell() -> Bell:
-    return Bell()
+def bell() -> PageBell:
+    return PageBell()
 
 
 @pytest.fixture
-def url(serve: Callable[..., Background], totals: Flow, bell: Bell) -> str:
+def url(serve: Callable[..., Background], totals: CommittedFlow, bell: PageBell) -> str:
     totals.commit(("ada", 1, 9.5, 1))
     return serve(pages=bell.pages).url
 
 
 @pytest.mark.parametrize("path", (*PAGES, "/ui/topics/orders", "/ui/views/totals?order=n"))
-def test_the_form_of_every_page_leads_back_to_it(url: str, bell: Bell, path: str) -> None:
+def test_the_form_of_every_page_leads_back_to_it(url: str, bell: PageBell, path: str) -> None:
     page = Page(httpx.get(url + path).text)
     [form] = [form for form in page.of("form") if form.get("method") == "post"]
     assert "rung 0 times" in page.text
@@ -52,12 +52,12 @@ def test_the_form_of_every_page_leads_back_to_it(url: str, bell: Bell, path: str
         {"host": "evil.example"},
     ],
 )
-def test_nobody_elses_page_can_press_it(url: str, bell: Bell, headers: dict[str, str]) -> None:
+def test_nobody_elses_page_can_press_it(url: str, bell: PageBell, headers: dict[str, str]) -> None:
     assert httpx.post(f"{url}/ui/ring", headers=headers).status_code in (403, 421)
     assert bell.rung == 0
 
 
-def test_looking_presses_nothing(url: str, bell: Bell) -> None:
+def test_looking_presses_nothing(url: str, bell: PageBell) -> None:
     for method in ("GET", "HEAD", "PUT"):
         assert httpx.request(method, f"{url}/ui/ring").status_code == 405
     assert bell.rung == 0
@@ -69,14 +69,14 @@ def test_a_browser_may_say_where_the_form_is(url: str, http: httpx.Client) -> No
     assert http.get("/").headers["referrer-policy"] == "no-referrer"
 
 
-def test_what_goes_wrong_is_a_page(url: str, bell: Bell) -> None:
+def test_what_goes_wrong_is_a_page(url: str, bell: PageBell) -> None:
     bell.fails = TimedOut("nobody answered", hint="Try again")
     answer = httpx.post(f"{url}/ui/ring")
     assert answer.status_code == 504
     assert "nobody answered Try again" in Page(answer.text).text
 
 
-def test_where_nobody_put_it_there_is_none(http: httpx.Client, totals: Flow) -> None:
+def test_where_nobody_put_it_there_is_none(http: httpx.Client, totals: CommittedFlow) -> None:
     totals.commit(("ada", 1, 9.5, 1))
     for path in PAGES:
         assert not [form for form in Page(http.get(path).text).of("form") if form.get("method") == "post"]
@@ -84,7 +84,7 @@ def test_where_nobody_put_it_there_is_none(http: httpx.Client, totals: Flow) -> 
         assert http.post(path).status_code == 404
 
 
-def test_with_tokens_it_takes_an_admin(tmp_path: Path, serve: Callable[..., Background], bell: Bell) -> None:
+def test_with_tokens_it_takes_an_admin(tmp_path: Path, serve: Callable[..., Background], bell: PageBell) -> None:
     tokens = ";".join(line(role, [role], f"{role}-secret") for role in ("read", "write", "admin"))
     with River(tmp_path / "guarded", settings=Settings(tokens=tokens)) as guarded:
         url = serve(river=guarded, pages=bell.pages).url
@@ -97,6 +97,6 @@ def test_with_tokens_it_takes_an_admin(tmp_path: Path, serve: Callable[..., Back
 
 
 def test_back_is_an_address_of_this_server() -> None:
-    assert within("/ui/epochs?x=1") == "/ui/epochs?x=1"
+    assert keep_local("/ui/epochs?x=1") == "/ui/epochs?x=1"
     for elsewhere in ("//evil.example", "/\\evil.example", "http://evil.example", "", "evil", "/\r\nSet-Cookie: a=b"):
-        assert within(elsewhere) == "/"
+        assert keep_local(elsewhere) == "/"

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from riverrun.errors import DiskFull, Invalid
-from riverrun.log.embedded import EmbeddedTopic
+from riverrun.log.embedded import EmbeddedBackend
 from riverrun.river import River
 from riverrun.serve.ingest import Key, idempotency_key
 from serve.conftest import AT, order
@@ -183,7 +183,7 @@ def test_a_full_disk_is_told_with_a_time_to_come_back(
     def full(*_: object) -> None:
         raise DiskFull("there is no room for topic orders")
 
-    monkeypatch.setattr(EmbeddedTopic, "append_batch", full)
+    monkeypatch.setattr(EmbeddedBackend, "append", full)
     answer = http.post("/topics/orders", json=order())
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) >= 1
@@ -198,13 +198,13 @@ def test_too_much_at_once_is_refused_and_what_fits_goes_on(
     from riverrun.settings import Settings
 
     go = threading.Event()
-    append = EmbeddedTopic.append_batch
+    append = EmbeddedBackend.append
 
-    def slow(self: EmbeddedTopic, *arguments: Any) -> Any:
+    def slow(self: EmbeddedBackend, *arguments: Any) -> Any:
         go.wait(10)
         return append(self, *arguments)
 
-    monkeypatch.setattr(EmbeddedTopic, "append_batch", slow)
+    monkeypatch.setattr(EmbeddedBackend, "append", slow)
     with River(tmp_path / "small", settings=Settings(http_memory=300_000, http_body_bytes=200_000)) as small:
         small.topic("orders", "user string", fsync="os")
         url = serve(river=small).url + "/topics/orders"

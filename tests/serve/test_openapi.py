@@ -13,7 +13,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from serve.conftest import Flow
+from serve.conftest import CommittedFlow
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 STREAMS = {"/topics/{topic}/tail", "/views/{view}/changes"}
@@ -39,7 +39,7 @@ def test_the_document_says_what_there_is(http: httpx.Client) -> None:
             assert "422" not in operation["responses"]
 
 
-def test_the_server_keeps_to_the_document(http: httpx.Client, totals: Flow) -> None:
+def test_the_server_keeps_to_the_document(http: httpx.Client, totals: CommittedFlow) -> None:
     totals.commit(("ada", 1, 9.5, 1))
     schema = schemathesis.openapi.from_url(f"{str(http.base_url).rstrip(chr(47))}/openapi.json")
     tried = 0

@@ -4,44 +4,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from riverrun.errors import Transient
 from riverrun.river import River
+from riverrun.runtime.ledger import LedgerEntry
+from riverrun.runtime.status import Lag, SourceStatus, StateSize
 from riverrun.serve.server import Background
-from serve.conftest import Flow, order
+from serve.conftest import CommittedFlow, order
+from serve.telling_run import TellingRun
 
-LEDGER = [
-    {"node": "orders", "input": "topic", "read": 30, "accepted": 30, "late_dropped": 0, "late_aside": 0},
-    {"node": "window-1", "input": "in", "read": 30, "accepted": 27, "late_dropped": 3, "late_aside": 0},
-]
+WINDOW = LedgerEntry("window-1", "in", read=30, accepted=27, late_dropped=3)
+LEDGER = (LedgerEntry("orders", "topic", read=30, accepted=30), WINDOW)
+STORED = msgspec.to_builtins(list(LEDGER))
 
 
-class Run:
-    """What a run says of itself."""
+class BusyRun(TellingRun):
+    """At epoch 7, and a little behind."""
 
-    name = "shop"
-    state = "running"
-
-    def status(self) -> dict[str, Any]:
-        return {
-            "flow": "shop",
+    def __init__(self, **said: Any) -> None:
+        watermark = datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC)
+        usual = {
             "epoch": 7,
-            "state": self.state,
-            "committed": "2026-01-01T00:00:00Z",
-            "lag": {"rows": 5, "seconds": 1.5, "topics": {"orders": 5}},
-            "sources": [{"source": "orders", "topic": "orders", "watermark": "2026-01-01T00:00:01Z", "behind": 2.5}],
-            "state_size": {"bytes": 100, "files": 1, "nodes": {}},
+            "lag": Lag(5, 1.5, {"orders": 5}),
+            "sources": (SourceStatus("orders", "orders", watermark, behind=2.5), SourceStatus("users", "users")),
+            "state_size": StateSize(100, 1),
             "rows_per_second": 12.5,
+            "ledger": LEDGER,
         }
-
-    def ledger(self) -> list[dict[str, Any]]:
-        return LEDGER
+        super().__init__(**{**usual, **said})
 
 
 def samples(http: httpx.Client) -> dict[tuple[str, ...], float]:
@@ -56,12 +54,12 @@ def samples(http: httpx.Client) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_metrics_of_a_river(http: httpx.Client, river: River, totals: Flow) -> None:
+def test_metrics_of_a_river(http: httpx.Client, river: River, totals: CommittedFlow) -> None:
     http.post("/topics/orders", json=[order("a"), order("b"), order("c")])
     http.request("BREW", "/topics")
     for _ in river.topic("orders").consumer("billing", timeout=0.1):
         break
-    totals.commit(("a", 1, 1.0, 1), offset=1, ledger=LEDGER)
+    totals.commit(("a", 1, 1.0, 1), offset=1, ledger=STORED)
     found = samples(http)
     assert found["riverrun_topic_rows", "orders"] == 3
     assert found["riverrun_topic_appended_rows_total", "orders"] == 3
@@ -80,7 +78,7 @@ def test_metrics_of_a_river(http: httpx.Client, river: River, totals: Flow) -> N
 
 
 def test_metrics_of_a_run(serve: Callable[..., Background]) -> None:
-    with httpx.Client(base_url=serve(Run()).url) as http:
+    with httpx.Client(base_url=serve(BusyRun()).url) as http:
         found = samples(http)
     assert found["riverrun_flow_running", "shop"] == 1
     assert found["riverrun_watermark_seconds", "shop", "orders"] == 1767225601
@@ -88,10 +86,11 @@ def test_metrics_of_a_run(serve: Callable[..., Background]) -> None:
     assert found["riverrun_lag_seconds", "flow", "shop"] == 1.5
     assert found["riverrun_state_bytes", "shop"] == 100
     assert found["riverrun_flow_rows_per_second", "shop"] == 12.5
+    assert ("riverrun_watermark_seconds", "shop", "users") not in found  # it has none yet
 
 
 def test_a_part_that_cannot_be_read_does_not_take_the_rest_with_it(
-    http: httpx.Client, totals: Flow, monkeypatch: pytest.MonkeyPatch
+    http: httpx.Client, totals: CommittedFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> None:
         raise Transient("the store is away")
@@ -103,40 +102,40 @@ def test_a_part_that_cannot_be_read_does_not_take_the_rest_with_it(
     assert http.get("/readyz").status_code == http.get("/views").status_code == 503
 
 
-def test_flows_of_other_processes(http: httpx.Client, totals: Flow) -> None:
+def test_flows_of_other_processes(http: httpx.Client, totals: CommittedFlow) -> None:
     http.post("/topics/orders", json=[order("a"), order("b")])
-    totals.commit(("a", 1, 1.0, 1), offset=1, ledger=LEDGER)
+    totals.commit(("a", 1, 1.0, 1), offset=1, ledger=STORED)
     [flow] = http.get("/flows").json()
     assert (flow["flow"], flow["here"], flow["state"], flow["epoch"]) == ("shop", False, None, 1)
     assert flow["positions"] == "orders@0:1"
-    assert flow["ledger"] == LEDGER
+    assert flow["ledger"] == STORED
     assert str(os.getpid()) in flow["run"]
+    assert not {"rows_per_second", "times", "alerts"} & set(flow)  # only its own process knows
 
 
-def test_flows_of_this_process(serve: Callable[..., Background], totals: Flow) -> None:
+def test_flows_of_this_process(serve: Callable[..., Background], totals: CommittedFlow) -> None:
     totals.commit(("a", 1, 1.0, 1))
-    Flow(totals.river, totals.spec.__class__("other", "audit", "n bigint", ()))
-    found = httpx.get(serve(Run()).url + "/flows").json()
+    CommittedFlow(totals.river, totals.spec.__class__("other", "audit", "n bigint", ()))
+    found = httpx.get(serve(BusyRun()).url + "/flows").json()
     assert [(flow["flow"], flow["here"], flow["epoch"]) for flow in found] == [("audit", False, 0), ("shop", True, 7)]
-    assert found[1]["ledger"] == LEDGER
+    assert found[1]["ledger"] == STORED
 
 
 def test_a_run_that_cannot_answer_is_shown_as_such(serve: Callable[..., Background]) -> None:
-    class Away(Run):
-        def status(self) -> dict[str, Any]:
-            raise Transient("the store is away")
-
-    url = serve(Away()).url
+    run = BusyRun()
+    run.fails = Transient("the store is away")
+    url = serve(run).url
     [flow] = httpx.get(url + "/flows").json()
-    assert (flow["state"], flow["reason"]) == ("unknown", "the store is away")
-    assert httpx.get(url + "/metrics").status_code == 200
+    assert flow == {"flow": "shop", "here": True, "state": "unknown", "reason": "the store is away", "ledger": []}
+    with httpx.Client(base_url=url) as http:
+        found = samples(http)
+    assert found["riverrun_flow_running", "shop"] == 0
+    assert ("riverrun_epochs_total", "shop") not in found  # a zero would be a lie
 
 
 def test_health(http: httpx.Client, serve: Callable[..., Background]) -> None:
     assert http.get("/healthz").json() == http.get("/readyz").json() == {"status": "ok"}
-    failed = Run()
-    failed.state = "failed"
-    url = serve(failed).url
+    url = serve(BusyRun(state="failed")).url
     answer = httpx.get(url + "/readyz")
     assert (answer.status_code, answer.json()["error"]) == (503, "flow shop has failed")
     assert httpx.get(url + "/healthz").status_code == 200

@@ -11,27 +11,26 @@ from html.parser import HTMLParser
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
+from riverrun.errors import Transient
 from riverrun.river import River
+from riverrun.runtime.status import AlertStatus, Lag
 from riverrun.serve.pages.arrival_sample import ArrivalSample
-from riverrun.serve.pages.chart import framed
-from riverrun.serve.pages.graph import HEIGHT, layout
+from riverrun.serve.pages.chart import choose_span
+from riverrun.serve.pages.graph_layout import HEIGHT, lay_out
 from riverrun.serve.pages.routes import dashboard
-from riverrun.serve.pages.view import Recent
+from riverrun.serve.pages.view_page import RecentChanges
 from riverrun.serve.server import Background
 from riverrun.settings import Settings
 from riverrun.views import ViewSpec
-from serve.conftest import AT, Flow, Stream, order
+from serve.conftest import CommittedFlow, EventReader, order
+from serve.telling_run import LEDGER, TellingRun
 
 EVIL = '<script>alert("1")</script><img src=x onerror=alert(2)>'
 PAGES = ("/", "/ui/time", "/ui/topics", "/ui/views", "/ui/ledger", "/ui/epochs", "/ui/alerts")
-LEDGER = [
-    {"node": "stream-orders", "input": "topic", "read": 10, "accepted": 9, "late_dropped": 0, "late_aside": 0}
-    | {"duplicates": 0, "quarantined": 1},
-    {"node": "window-1", "input": "in", "read": 9, "accepted": 5, "late_dropped": 3, "late_aside": 0}
-    | {"duplicates": 1, "quarantined": 0},
-]
+STORED = msgspec.to_builtins(list(LEDGER))
 
 
 class Page(HTMLParser):
@@ -80,38 +79,6 @@ def until(look: Callable[[], Page], said: str) -> Page:
     return page
 
 
-class Run:
-    """A run that says what it is told to say."""
-
-    name = "shop"
-
-    def __init__(self, **status: Any) -> None:
-        self.said = {
-            "flow": "shop",
-            "epoch": 3,
-            "positions": "orders@0:10",
-            "committed": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
-            "finished": False,
-            "lag": {"rows": 0, "seconds": 0.0, "topics": {"orders": 0}},
-            "sources": [],
-            "late": 3,
-            "state_size": {"bytes": 2048, "files": 1, "nodes": {}},
-            "state": "running",
-            "reason": None,
-            "next_try": None,
-            "fence": 1,
-            "rows_per_second": 12_400.0,
-            "times": {"plan": 0.1, "read": 0.2, "compute": 0.3, "commit": 0.4},
-            "nodes": {},
-        } | status
-
-    def status(self) -> dict[str, Any]:
-        return dict(self.said)
-
-    def ledger(self) -> list[dict[str, Any]]:
-        return LEDGER
-
-
 @pytest.fixture
 def served(serve: Callable[..., Background]) -> Iterator[Callable[..., httpx.Client]]:
     """served(run) is a client of a server with that run."""
@@ -134,8 +101,10 @@ def test_an_empty_river_says_what_to_do(http: httpx.Client, river: River, path: 
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_nothing_is_inline_and_nothing_comes_from_elsewhere(http: httpx.Client, totals: Flow, path: str) -> None:
-    totals.commit(("ada", 1, 9.5, 1), ledger=LEDGER)
+def test_nothing_is_inline_and_nothing_comes_from_elsewhere(
+    http: httpx.Client, totals: CommittedFlow, path: str
+) -> None:
+    totals.commit(("ada", 1, 9.5, 1), ledger=STORED)
     page = look(http, path)
     scripts = page.of("script")
     assert [one["src"] for one in scripts] == ["/ui/static/live.js"]
@@ -160,7 +129,7 @@ def test_what_is_in_events_stays_text(http: httpx.Client, river: River) -> None:
     assert len(found.of("script")) == 1
 
 
-def test_what_is_in_views_stays_text(http: httpx.Client, totals: Flow) -> None:
+def test_what_is_in_views_stays_text(http: httpx.Client, totals: CommittedFlow) -> None:
     totals.commit((EVIL, 1, 9.5, 1))
     for path in ("/ui/views/totals", f"/ui/views/totals?q={EVIL}&in=user", "/ui/views?sql=select+*+from+totals"):
         page = look(http, path)
@@ -169,7 +138,7 @@ def test_what_is_in_views_stays_text(http: httpx.Client, totals: Flow) -> None:
         assert not page.of("img")
 
 
-def test_names_in_addresses_stay_text(http: httpx.Client, totals: Flow) -> None:
+def test_names_in_addresses_stay_text(http: httpx.Client, totals: CommittedFlow) -> None:
     page = look(http, f"/ui/views/{EVIL}", 404)
     assert "no view" in page.text
     assert len(page.of("script")) == 1
@@ -177,19 +146,19 @@ def test_names_in_addresses_stay_text(http: httpx.Client, totals: Flow) -> None:
     assert len(look(http, f"/?flow={EVIL}&node={EVIL}").of("script")) == 1
 
 
-def test_live_parts_are_escaped_too(river: River, stream: Callable[..., Stream], totals: Flow) -> None:
+def test_live_parts_are_escaped_too(river: River, stream: Callable[..., EventReader], totals: CommittedFlow) -> None:
     totals.commit((EVIL, 1, 9.5, 1))
     first = follow(stream, "/ui/views/totals").next()["data"]["parts"]
     assert "<script" not in first["grid"]
     assert EVIL in Page(first["grid"]).text
 
 
-def follow(stream: Callable[..., Stream], path: str) -> Stream:
+def follow(stream: Callable[..., EventReader], path: str) -> EventReader:
     """A page as it changes: the same address, asked for as events."""
     return stream(path, accept="text/event-stream")
 
 
-def test_a_view_is_sent_again_when_it_changed(stream: Callable[..., Stream], totals: Flow) -> None:
+def test_a_view_is_sent_again_when_it_changed(stream: Callable[..., EventReader], totals: CommittedFlow) -> None:
     totals.commit(("ada", 1, 9.5, 1))
     events = follow(stream, "/ui/views/totals")
     first = events.next()["data"]
@@ -201,7 +170,7 @@ def test_a_view_is_sent_again_when_it_changed(stream: Callable[..., Stream], tot
     assert "search" not in changed
 
 
-def test_streams_end_with_the_server(serve: Callable[..., Background], stream: Callable[..., Stream]) -> None:
+def test_streams_end_with_the_server(serve: Callable[..., Background], stream: Callable[..., EventReader]) -> None:
     served = serve()
     events = stream("/ui/topics", base=served.url, accept="text/event-stream")
     events.next()
@@ -213,7 +182,7 @@ def test_streams_end_with_the_server(serve: Callable[..., Background], stream: C
             events.next()
 
 
-def test_a_view_searched_sorted_and_paged(http: httpx.Client, totals: Flow) -> None:
+def test_a_view_searched_sorted_and_paged(http: httpx.Client, totals: CommittedFlow) -> None:
     totals.commit(*((f"user-{number:03}", number, number / 2, 1) for number in range(120)))
     page = look(http, "/ui/views/totals")
     assert "Rows 1 to 50" in page.text and "user-049" in page.text and "user-050" not in page.text
@@ -230,15 +199,15 @@ def test_a_view_searched_sorted_and_paged(http: httpx.Client, totals: Flow) -> N
 
 
 def test_a_view_whose_name_is_odd(http: httpx.Client, river: River) -> None:
-    Flow(river, ViewSpec("a/b c?", "odd", "n bigint", ("n",))).commit((1, 1))
+    CommittedFlow(river, ViewSpec("a/b c?", "odd", "n bigint", ("n",))).commit((1, 1))
     [link] = [one["href"] for one in look(http, "/ui/views").of("a") if "ui/views/" in str(one["href"])]
     page = look(http, str(link))
     assert "Rows 1 to 1" in page.text
     assert all("a%2Fb%20c%3F" in str(one["href"]) for one in page.of("a") if "order=" in str(one["href"]))
 
 
-def test_the_newest_changes_of_a_view_are_each_read_once(river: River, totals: Flow) -> None:
-    recent, written = Recent(), 0
+def test_the_newest_changes_of_a_view_are_each_read_once(river: River, totals: CommittedFlow) -> None:
+    recent, written = RecentChanges(), 0
 
     def commit(rows: int) -> None:
         nonlocal written
@@ -270,17 +239,19 @@ def test_the_newest_changes_of_a_view_are_each_read_once(river: River, totals: F
         ("select 1 where 1 = 2", "No rows"),
     ],
 )
-def test_the_sql_box(http: httpx.Client, totals: Flow, sql: str, said: str) -> None:
+def test_the_sql_box(http: httpx.Client, totals: CommittedFlow, sql: str, said: str) -> None:
     totals.commit(("ada", 1, 9.5, 1))
     answer = http.get("/ui/views", params={"sql": sql})
     assert said in Page(answer.text).text
     assert http.get("/views/totals").json() == [{"user": "ada", "n": 1, "total": 9.5}]
 
 
-def test_an_endless_query_and_a_large_answer(http: httpx.Client, totals: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
-    from riverrun.serve.pages import views
+def test_an_endless_query_and_a_large_answer(
+    http: httpx.Client, totals: CommittedFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from riverrun.serve.pages import views_page
 
-    monkeypatch.setattr(views, "_PATIENCE", 0.2)
+    monkeypatch.setattr(views_page, "_PATIENCE", 0.2)
     totals.commit(("ada", 1, 9.5, 1))
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select"
     assert "the first 200 rows" in Page(http.get("/ui/views", params={"sql": f"{endless} i from n"}).text).text
@@ -306,32 +277,53 @@ def test_a_topic_with_its_rows_readers_and_columns(http: httpx.Client, river: Ri
         ({}, "● running", "has been processed"),
         ({"epoch": 0}, "◆ starting", "No epoch has been committed yet"),
         (
-            {"lag": {"rows": 90_000, "seconds": 184.0, "topics": {"orders": 90_000}}},
+            {"lag": Lag(90_000, 184.0, {"orders": 90_000})},
             "▲ behind",
             "90 k rows are waiting",
         ),
         ({"state": "waiting", "reason": "the store is away"}, "◆ waiting", "the store is away"),
-        ({"state": "failing", "reason": "no", "next_try": "2026-01-31T18:04:31Z"}, "◆ trying again", "18:04:31"),
+        (
+            {"state": "failing", "reason": "no", "next_try": datetime(2026, 1, 31, 18, 4, 31, tzinfo=UTC)},
+            "◆ trying again",
+            "18:04:31",
+        ),
         ({"state": "failed", "reason": "fenced by run 2"}, "■ stopped", "fenced by run 2 riverrun run shop.py"),
         ({"state": "drained"}, "■ drained", "every window is closed"),
         ({"state": "rebuilding", "reason": "1 of 2 rows"}, "◆ rebuilding", "1 of 2 rows"),
     ],
 )
 def test_states_are_said(served: Callable[..., httpx.Client], status: dict[str, Any], badge: str, said: str) -> None:
-    page = look(served(Run(**status)), "/")
+    page = look(served(TellingRun(**status)), "/")
     assert badge in page.text
     assert said in page.text
 
 
-def test_a_flow_of_another_process(http: httpx.Client, totals: Flow) -> None:
-    totals.commit(("ada", 1, 9.5, 1), ledger=LEDGER)
+@pytest.mark.parametrize("path", PAGES)
+def test_a_run_that_does_not_answer(served: Callable[..., httpx.Client], path: str) -> None:
+    run = TellingRun()
+    run.fails = Transient("the store is away")
+    assert "◆ unknown the store is away" in look(served(run), path).text
+
+
+def test_a_run_that_did_not_answer_for_a_while_was_not_replaced(served: Callable[..., httpx.Client]) -> None:
+    run = TellingRun()
+    http = served(run)
+    look(http, "/ui/epochs")
+    run.fails = Transient("the store is away")
+    until(lambda: look(http, "/ui/epochs"), "running → unknown: the store is away")
+    run.fails = None
+    assert "took over" not in until(lambda: look(http, "/ui/epochs"), "unknown → running").text
+
+
+def test_a_flow_of_another_process(http: httpx.Client, totals: CommittedFlow) -> None:
+    totals.commit(("ada", 1, 9.5, 1), ledger=STORED)
     page = until(lambda: look(http, "/"), "active elsewhere")
     assert "orders" in page.text and "totals" in page.text
     assert "unknown" in page.text  # its rate: a zero would be a lie
 
 
 def test_the_numbers_of_a_run(served: Callable[..., httpx.Client]) -> None:
-    http = served(Run())
+    http = served(TellingRun())
     page = look(http, "/")
     assert "12.4 k /s" in page.text
     assert {"value": "12400", "title": "12 400 rows per second"} in page.of("data")
@@ -340,22 +332,22 @@ def test_the_numbers_of_a_run(served: Callable[..., httpx.Client]) -> None:
 
 
 def test_the_ledger_adds_up(served: Callable[..., httpx.Client]) -> None:
-    page = look(served(Run()), "/ui/ledger")
+    page = look(served(TellingRun()), "/ui/ledger")
     assert page.text.count("● yes") == 3
     assert "late, dropped 33.3 %" in " ".join(str(one.get("aria-label")) for one in page.of("svg"))
 
 
-def test_a_ledger_that_does_not(served: Callable[..., httpx.Client], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LEDGER[1], "accepted", 4)
-    page = look(served(Run()), "/ui/ledger")
+def test_a_ledger_that_does_not(served: Callable[..., httpx.Client]) -> None:
+    source, window = LEDGER
+    page = look(served(TellingRun(ledger=(source, msgspec.structs.replace(window, accepted=4)))), "/ui/ledger")
     assert "■ no" in page.text and "1 missing" in page.text
 
 
 def test_epochs_with_their_times_and_what_happened(served: Callable[..., httpx.Client]) -> None:
-    run = Run()
+    run = TellingRun()
     http = served(run)
     look(http, "/ui/epochs")
-    run.said.update(epoch=4, fence=2, state="failing", reason="a worker died")
+    run.say(epoch=4, fence=2, state="failing", reason="a worker died")
     page = until(lambda: look(http, "/ui/epochs"), "run 2 took over from run 1")
     assert "running → failing: a worker died" in page.text
     assert "compute" in page.text and "400 ms" in page.text
@@ -364,8 +356,8 @@ def test_epochs_with_their_times_and_what_happened(served: Callable[..., httpx.C
 def test_alerts_as_they_fire(served: Callable[..., httpx.Client], river: River) -> None:
     river.topic("shop.alerts.large", "user string, amount double").append({"user": EVIL, "amount": 99.5})
     river.topic("other.alerts.large", "user string").append({"user": "somebody else's"})
-    told = {"alert": "large", "sent": 2, "rows": 2, "waiting": 1, "failed": 3, "dead": 0}
-    page = look(served(Run(alerts=[told | {"last_error": "mail: refused", "last_sent": AT}])), "/ui/alerts")
+    large = AlertStatus("large", sent=2, rows=2, waiting=1, failed=3, last_error="mail: refused")
+    page = look(served(TellingRun(alerts=(large,))), "/ui/alerts")
     assert EVIL in page.text and "99.5" in page.text
     assert "▲ trying again" in page.text and "mail: refused" in page.text
     assert "somebody else" not in page.text
@@ -391,7 +383,7 @@ def test_pages_need_a_token_where_there_are_tokens(river: River, serve: Callable
             assert b"data: " in next(part for part in events.iter_bytes() if b"data" in part)
 
 
-def test_pages_are_small(http: httpx.Client, totals: Flow) -> None:
+def test_pages_are_small(http: httpx.Client, totals: CommittedFlow) -> None:
     totals.commit(*((f"user-{number:03}", number, number / 2, 1) for number in range(120)))
     static = sum(len(http.get(f"/ui/static/{name}").content) for name in ("style.css", "live.js", "icon.svg"))
     for path in (*PAGES, "/ui/views/totals", "/ui/topics/orders"):
@@ -450,7 +442,7 @@ def test_a_replay_of_old_rows_is_in_the_frame(river: River) -> None:
     topic.append([order("ada", at=f"2020-01-01T12:00:{second:02}Z") for second in range(30)])
     arrivals.look(None)
     now = int(time.time() * 1e6)
-    frame = framed(arrivals.arrived, [], now, 120_000_000)
+    frame = choose_span(arrivals.arrived, [], now, 120_000_000)
     first = int(datetime(2020, 1, 1, 12, tzinfo=UTC).timestamp() * 1e6)
     assert frame.low <= first + 1_000_000 < first + 29_000_000 <= frame.high
     assert frame.high - frame.low < 600_000_000
@@ -458,7 +450,7 @@ def test_a_replay_of_old_rows_is_in_the_frame(river: River) -> None:
 
 def test_the_graph_is_laid_out_without_overlaps() -> None:
     edges = (("a", "c"), ("b", "c"), ("a", "d"), ("c", "e"), ("d", "f"), ("c", "g"), ("e", "h"))
-    placed = layout(tuple("abcdefgh"), edges).places
+    placed = lay_out(tuple("abcdefgh"), edges).places
     assert all(placed[start].x < placed[end].x for start, end in edges)
     assert len({(place.x, place.y) for place in placed.values()}) == 8
     assert {placed[end].x for end in "fgh"} == {max(place.x for place in placed.values())}
@@ -478,7 +470,7 @@ def test_every_class_of_the_style_sheet_is_used() -> None:
 
 def test_a_long_edge_goes_around_the_boxes_between() -> None:
     edges = (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"))
-    made = layout(tuple("abcd"), edges)
+    made = lay_out(tuple("abcd"), edges)
     straight = [float(y) for y in re.findall(r"C\S+ \S+ \S+ (\S+) \S+ \S+?H", made.paths["a", "d"])]
     assert len(straight) == 2
     for y, passed in zip(straight, "bc", strict=True):
@@ -486,6 +478,6 @@ def test_a_long_edge_goes_around_the_boxes_between() -> None:
 
 
 def test_results_stand_around_what_they_come_from() -> None:
-    placed = layout(tuple("abcd"), (("a", "b"), ("a", "c"), ("a", "d"))).places
+    placed = lay_out(tuple("abcd"), (("a", "b"), ("a", "c"), ("a", "d"))).places
     assert placed["c"].y == placed["a"].y
     assert placed["b"].y < placed["a"].y < placed["d"].y

@@ -14,11 +14,11 @@ import httpx
 import pytest
 
 from riverrun.river import River
-from riverrun.serve import feed
+from riverrun.serve import live_feed
 from riverrun.serve.server import Background
-from serve.conftest import Flow, Stream, order
+from serve.conftest import CommittedFlow, EventReader, order
 
-Follow = Callable[..., Stream]
+Follow = Callable[..., EventReader]
 
 
 def test_a_tail_begins_at_the_end(http: httpx.Client, stream: Follow) -> None:
@@ -91,7 +91,9 @@ def test_deleted_rows_are_told(http: httpx.Client, river: River, stream: Follow)
         ("/views/totals/changes?since=" + "9" * 30, None, 400),
     ],
 )
-def test_places_that_cannot_be_followed(stream: Follow, totals: Flow, path: str, last: str | None, status: int) -> None:
+def test_places_that_cannot_be_followed(
+    stream: Follow, totals: CommittedFlow, path: str, last: str | None, status: int
+) -> None:
     response = stream(path, last=last).response
     assert response.status_code == status
     assert json.loads(response.read())["error"]
@@ -104,7 +106,7 @@ def test_an_event_cannot_forge_another(http: httpx.Client, stream: Follow) -> No
     assert {tail.next()["data"]["user"], tail.next()["data"]["user"]} == {user, "end"}
 
 
-def test_changes_of_a_view(totals: Flow, stream: Follow) -> None:
+def test_changes_of_a_view(totals: CommittedFlow, stream: Follow) -> None:
     totals.commit(("ada", 1, 1.0, 1))
     changes = stream("/views/totals/changes")
     totals.commit(("ada", 1, 1.0, -1), ("ada", 2, 2.0, 1), ("bob", 1, 1.0, 1))
@@ -121,7 +123,7 @@ def test_changes_of_a_view(totals: Flow, stream: Follow) -> None:
 
 
 def test_every_cursor_is_a_place_to_resume_from(
-    totals: Flow, http: httpx.Client, serve: Callable[..., Background], stream: Follow
+    totals: CommittedFlow, http: httpx.Client, serve: Callable[..., Background], stream: Follow
 ) -> None:
     for i in range(4):
         totals.commit(*((f"u{i}-{j}", 1, 1.0, 1) for j in range(3)))
@@ -135,14 +137,16 @@ def test_every_cursor_is_a_place_to_resume_from(
     assert end.next()["data"]["after"]["user"] == "new"
 
 
-def test_reading_a_view_and_following_it_misses_nothing(totals: Flow, http: httpx.Client, stream: Follow) -> None:
+def test_reading_a_view_and_following_it_misses_nothing(
+    totals: CommittedFlow, http: httpx.Client, stream: Follow
+) -> None:
     totals.commit(("ada", 1, 1.0, 1))
     cursor = http.get("/views/totals").headers["riverrun-cursor"]
     totals.commit(("bob", 1, 1.0, 1))
     assert stream(f"/views/totals/changes?since={cursor}").next()["data"]["after"]["user"] == "bob"
 
 
-def test_a_large_commit_reaches_everybody_whole(totals: Flow, stream: Follow) -> None:
+def test_a_large_commit_reaches_everybody_whole(totals: CommittedFlow, stream: Follow) -> None:
     """More than fits into a follower's queue: the feed waits for those who keep up."""
     followers = [stream("/views/totals/changes") for _ in range(3)]
     found: list[list[str]] = [[] for _ in followers]
@@ -162,8 +166,8 @@ def test_a_large_commit_reaches_everybody_whole(totals: Flow, stream: Follow) ->
 def test_a_slow_client_is_cut_off_and_can_resume(
     http: httpx.Client, stream: Follow, river: River, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "_QUEUE", 100_000)
-    monkeypatch.setattr(feed, "_PATIENCE", 0.2)
+    monkeypatch.setattr(live_feed, "_QUEUE", 100_000)
+    monkeypatch.setattr(live_feed, "_PATIENCE", 0.2)
     host, port = http.base_url.host, http.base_url.port
     assert port
     slow = socket.create_connection((host, port))
@@ -238,7 +242,9 @@ def test_more_clients_than_allowed(serve: Any, stream: Follow, tmp_path: Any) ->
         assert [one.response.status_code for one in opened] == [200, 200, 429]
 
 
-def test_streams_end_promptly_with_the_server(totals: Flow, serve: Callable[..., Background], stream: Follow) -> None:
+def test_streams_end_promptly_with_the_server(
+    totals: CommittedFlow, serve: Callable[..., Background], stream: Follow
+) -> None:
     server = serve()
     opened = [stream("/topics/orders/tail", base=server.url) for _ in range(5)]
     opened += [stream("/views/totals/changes", base=server.url) for _ in range(5)]
@@ -251,7 +257,7 @@ def test_streams_end_promptly_with_the_server(totals: Flow, serve: Callable[...,
 
 
 def test_a_quiet_stream_shows_signs_of_life(stream: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "_QUIET", 0.1)
+    monkeypatch.setattr(live_feed, "_QUIET", 0.1)
     assert next(line for line in stream("/topics/orders/tail").lines if line == ":")
 
 

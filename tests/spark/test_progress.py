@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from riverrun.runtime.status import EpochTimes, TimeSplit
 from riverrun.spark import progress as module
 from riverrun.spark.progress import RunProgress
 
@@ -29,7 +31,7 @@ def report(epoch: int, **took: int) -> dict[str, Any]:
 
 def test_nothing_yet():
     progress = RunProgress()
-    assert (progress.rate(), progress.times(["orders"], 2), progress.nodes([])) == (0.0, {}, {})
+    assert (progress.rate(), progress.times(["orders"], 2), progress.nodes([])) == (0.0, None, {})
     assert progress.is_complete
 
 
@@ -54,7 +56,7 @@ def test_times_add_up_to_the_epoch(clock):
     # a trigger without data says nothing about our part; waiting for rows (latestOffset) is not planning
     progress.told([report(6, triggerExecution=9), report(7, triggerExecution=3100, addBatch=2500, latestOffset=350)])
     assert progress.is_complete
-    assert progress.times(["orders"], 2) == {"plan": 0.25, "read": 0.2, "compute": 1.8, "commit": 0.5}
+    assert progress.times(["orders"], 2) == TimeSplit(plan=0.25, read=0.2, compute=1.8, commit=0.5)
     assert progress.nodes(["orders"]) == {"group-1": 1.0, "window-1": 0.9}
 
 
@@ -76,15 +78,9 @@ def test_the_last_epochs_with_their_times(clock, monkeypatch):
     progress.told([report(2, triggerExecution=1300, addBatch=1250)])
     clock.now += 10
     assert progress.recent(["orders"], 2) == [
-        {"epoch": 1, "at": "2026-01-01T00:00:00Z", "rows": 5, "plan": 0.0, "read": 0.0, "compute": 1.0, "commit": 0.5},
-        {
-            "epoch": 2,
-            "at": "2026-01-01T00:00:02Z",
-            "rows": 7,
-            "plan": 0.05,
-            "read": 0.1,
-            "compute": 0.9,
-            "commit": 0.25,
-        },
+        EpochTimes(1, datetime(2026, 1, 1, tzinfo=UTC), 5, TimeSplit(plan=0.0, read=0.0, compute=1.0, commit=0.5)),
+        EpochTimes(
+            2, datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC), 7, TimeSplit(plan=0.05, read=0.1, compute=0.9, commit=0.25)
+        ),
     ]
-    assert [one["epoch"] for one in progress.recent(["orders"], 2, count=1)] == [2]
+    assert [one.epoch for one in progress.recent(["orders"], 2, count=1)] == [2]

@@ -6,8 +6,9 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracles.memory_state import MemoryState
 from riverrun.state.directory import StateDirectory
-from riverrun.state.memory import MemoryState
+from riverrun.state.shards import shard_numbers
 from riverrun.state.table import TableSpec
 
 SCHEMA = {"key": pl.String(), "start": pl.Int64(), "item": pl.Float64(), "value": pl.Int64()}
@@ -16,6 +17,8 @@ SPECS = {
     "several": TableSpec(SCHEMA, ("item",), ("key",), "start"),
     "plain": TableSpec(SCHEMA, ("item",), ("key", "start")),
     "floats": TableSpec(SCHEMA, ("item",), ("item",)),
+    "by value": TableSpec(SCHEMA, (), ("key", "item"), None, route=("key",)),
+    "one": TableSpec(SCHEMA, ("key",), ("start",), None, route=()),
 }
 KEYS = st.sampled_from(["a", "b", "", None, "long" * 40])
 STARTS = st.integers(-3, 6)
@@ -72,19 +75,63 @@ def test_same_as_memory(epochs, inline_bytes, wanted):
     with tempfile.TemporaryDirectory() as place:
         directory = StateDirectory(place, inline_bytes=inline_bytes)
         memory = MemoryState(SPECS)
-        entry = None
+        entries = {}
         for number, (changes, lost) in enumerate(epochs):
             if lost:  # a task that wrote its files and died, or lost against a newer run
-                zombie = directory.open(entry, SPECS, "node", 0)
+                zombie = directory.open(entries, SPECS, "node", 0)
                 apply(zombie, changes[::-1])
                 zombie.commit(number)
-            state = directory.open(entry, SPECS, "node", 0)
+            state = directory.open(entries, SPECS, "node", 0)
             apply(state, changes)
             apply(memory, changes)
             assert_same(state, memory, keys)
-            entry = state.commit(number)
-            directory.sweep([entry], oldest=number)
-        assert_same(directory.open(entry, SPECS, "node", 0), memory, keys)
+            entries = state.commit(number)
+            directory.sweep(entries.values(), oldest=number)
+        assert_same(directory.open(entries, SPECS, "node", 0), memory, keys)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(EPOCH, min_size=1, max_size=8), st.sampled_from([0, 400, 3000]), ROWS, st.booleans())
+def test_steps_over_all_shards_and_over_each(epochs, inline_bytes, wanted, again):
+    """Three shards, sometimes in one step, sometimes one after the other: each row is in the shard of its route."""
+    keys, shards = frame(wanted), 3
+    with tempfile.TemporaryDirectory() as place:
+        directory, memory, entries = StateDirectory(place, inline_bytes=inline_bytes), MemoryState(SPECS), {}
+        for number, (changes, together) in enumerate(epochs):
+            if again:
+                directory = StateDirectory(place, inline_bytes=inline_bytes)  # a worker that has seen nothing yet
+            apply(memory, changes)
+            if together:
+                state = directory.open(entries, SPECS, "node", None, shards)
+                apply(state, changes)
+                assert_same(state, memory, keys)
+                entries = state.commit(number)
+                continue
+            after = {}
+            for shard in range(shards):
+                state = directory.open(entries, SPECS, "node", shard, shards)
+                apply(state, [(name, of_shard(SPECS[name], change, shard, shards)) for name, change in changes])
+                after |= state.commit(number)
+            entries = after
+        assert_same(directory.open(entries, SPECS, "node", None, shards), memory, keys)
+        for name, spec in SPECS.items():
+            for shard in range(shards):
+                here = directory.open(entries, SPECS, "node", shard, shards)[name].scan()
+                there = memory[name].scan()
+                assert content(here) == content(there.filter(shard_numbers(there, route(spec), shards) == shard))
+
+
+def route(spec):
+    return spec.probe if spec.route is None else spec.route
+
+
+def of_shard(spec, change, shard, shards):
+    """What of a change one shard gets to do."""
+    kind, what = change
+    if kind == "release":
+        return change
+    rows = frame(what)
+    return kind, rows.filter(shard_numbers(rows, route(spec), shards) == shard).rows()
 
 
 @settings(max_examples=20, deadline=None)
@@ -92,7 +139,7 @@ def test_same_as_memory(epochs, inline_bytes, wanted):
 def test_many_segments(seed, batches, spread):
     """Enough rows that runs are cut into segments, with many buckets in each or one."""
     with tempfile.TemporaryDirectory() as place:
-        directory, memory, entry = StateDirectory(place, inline_bytes=0), MemoryState(SPECS), None
+        directory, memory, entries = StateDirectory(place, inline_bytes=0), MemoryState(SPECS), {}
         base = pl.DataFrame({"n": range(9000)})
         for number in range(batches):
             rows = base.select(
@@ -101,13 +148,13 @@ def test_many_segments(seed, batches, spread):
                 item=(pl.col("n") % 3).cast(pl.Float64),
                 value=pl.col("n").cast(pl.Int64),
             )
-            state = directory.open(entry, SPECS, "node", 0)
+            state = directory.open(entries, SPECS, "node", 0)
             changes = [(name, ("put", rows.rows())) for name in SPECS] + [("several", ("release", spread // 9))]
             apply(state, changes)
             apply(memory, changes)
-            entry = state.commit(number)
+            entries = state.commit(number)
         keys = rows.sample(200, seed=1)
-        state = directory.open(entry, SPECS, "node", 0)
+        state = directory.open(entries, SPECS, "node", 0)
         for name, spec in SPECS.items():
             here, there = state[name], memory[name]
             assert content(here.probe(keys)) == content(there.probe(keys))

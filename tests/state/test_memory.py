@@ -1,5 +1,5 @@
 from contracts.state import StateContract
-from riverrun.state.memory import MemoryState
+from oracles.memory_state import MemoryState
 
 
 class TestMemoryState(StateContract):

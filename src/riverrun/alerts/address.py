@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 _HIDDEN = "…"
 _SHORTEST = 4  # what is shorter is no secret, and hiding it would garble every text
 
-# Where the part behind the scheme is the name of a machine. With many services it is a token.
+# Where the part after the scheme is the name of a machine. With many services it is a token.
 _NAMES_A_HOST = {
     *("json", "jsons", "xml", "xmls", "form", "forms", "mailto", "mailtos"),
     *("apprise", "apprises", "gotify", "gotifys", "mmost", "mmosts"),
@@ -80,7 +80,7 @@ class Address:
         yield from (split.password or "", split.username or "", split.query, split.fragment)
 
 
-def redacted(text: str, addresses: tuple[Address, ...]) -> str:
+def redact(text: str, addresses: tuple[Address, ...]) -> str:
     """The text without anything that one of the addresses knows."""
     for address in addresses:
         text = address.scrub(text)

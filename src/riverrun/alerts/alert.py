@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
-from typing import Any
 
+from riverrun import durable
 from riverrun.alerts import notes
-from riverrun.alerts.address import Address, redacted
+from riverrun.alerts.address import Address, redact
 from riverrun.alerts.dead import bury
-from riverrun.alerts.errors import Undelivered
-from riverrun.alerts.line import Line, common
+from riverrun.alerts.line import Line, least_offsets
 from riverrun.alerts.message import AlertMessage, compose
-from riverrun.alerts.stretch import Offsets, between, look
+from riverrun.alerts.retry import Undelivered, is_given_up
+from riverrun.alerts.stretch import Offsets, count_between, read_stretch
 from riverrun.durations import from_micros
 from riverrun.failpoints import failpoint
-from riverrun.log.topic import Topic
+from riverrun.river import River
+from riverrun.runtime.status import AlertStatus
 
 log = logging.getLogger("riverrun.alerts")
 
@@ -42,17 +42,17 @@ class Alert:
         self._last_error: str | None = None
         self._last_sent: int | None = None
 
-    def open(self, topic: Topic, committed: Offsets, directory: str) -> None:
+    def open(self, river: River, topic: str, committed: Offsets) -> None:
         """Go on where every address was. May be called again; what was counted stays."""
-        self.topic = topic
-        self._path = f"{directory}/{topic.name}.json"
-        os.makedirs(directory, exist_ok=True)
+        self._river = river
+        self.topic = river.topic(topic)
+        self._path = f"{river.path}/alerts/{topic}.json"
+        durable.make_directory(f"{river.path}/alerts")
         self.committed, self.reached = dict(committed), dict(committed)
-        before = self._lines
-        known = notes.recall(self._path, _named(self.to), committed)
+        before, names = self._lines, _name_apart(self.to)
+        noted = notes.recall(self._path, names, committed)
         self._lines = {
-            name: Line(address, self._every, known[name])
-            for name, address in zip(_named(self.to), self.to, strict=True)
+            name: Line(address, self._every, noted[name]) for name, address in zip(names, self.to, strict=True)
         }
         for name, line in before.items():
             fresh = self._lines[name]
@@ -69,8 +69,8 @@ class Alert:
 
     def work(self, now: int, deliver: Deliver, hurry: bool = False) -> bool:
         """One attempt for the line that waits longest, if one is due; whether all addresses have more than before."""
-        found = [(line.due(self.reached, now, hurry), name) for name, line in self._lines.items()]
-        ready = sorted((moment, name) for moment, name in found if moment is not None and moment <= now)
+        moments = [(line.due(self.reached, now, hurry), name) for name, line in self._lines.items()]
+        ready = sorted((moment, name) for moment, name in moments if moment is not None and moment <= now)
         if not ready:
             return False
         name = ready[0][1]
@@ -84,51 +84,51 @@ class Alert:
     @property
     def done(self) -> Offsets:
         """What all addresses have."""
-        return common(self.lines)
+        return least_offsets(self.lines)
 
     def commit(self) -> None:
         """Note that the consumer group knows what is done."""
         before, self.committed = self.committed, self.done
-        self._rows += between(before, self.committed)
+        self._rows += count_between(before, self.committed)
         notes.write(self._path, self._lines, self.committed)
 
-    def status(self) -> dict[str, Any]:
-        """Plain data, without anything secret."""
+    def status(self) -> AlertStatus:
+        """Has nothing secret in it."""
         lines = self.lines
-        return {
-            "alert": self.name,
-            "sent": sum(line.sent for line in lines),
-            "rows": self._rows,
-            "waiting": max((between(line.note.done, self.reached) for line in lines), default=0),
-            "failed": sum(line.failed for line in lines),
-            "last_error": self._last_error,
-            "last_sent": None if self._last_sent is None else _text(self._last_sent),
-            "dead": sum(line.dead for line in lines),
-        }
+        return AlertStatus(
+            alert=self.name,
+            sent=sum(line.sent for line in lines),
+            rows=self._rows,
+            waiting=max((count_between(line.note.done, self.reached) for line in lines), default=0),
+            failed=sum(line.failed for line in lines),
+            dead=sum(line.dead for line in lines),
+            last_error=self._last_error,
+            last_sent=None if self._last_sent is None else from_micros(self._last_sent),
+        )
 
     def trouble(self, error: str) -> None:
         """Something that people should know went wrong."""
-        self._last_error = redacted(error, self.to)
+        self._last_error = redact(error, self.to)
 
     def _attempt(self, name: str, line: Line, now: int, deliver: Deliver) -> None:
         stretch = line.note.trying
         assert stretch is not None
-        found = look(self.topic, stretch)
-        if found.lost:
-            self.trouble(f"{name}: retention removed rows ({found.lost}) before they could be sent")
+        read = read_stretch(self.topic, stretch)
+        if read.lost:
+            self.trouble(f"{name}: retention removed rows ({read.lost}) before they could be sent")
             log.warning("alert %s of flow %s: %s", self.name, self.flow, self._last_error)
-        if found.count:
+        if read.count:
             key = stretch.key(self.topic.name)
-            message = compose(self.flow, self.name, key, self._template, found.count, found.rows)
+            message = compose(self.flow, self.name, key, self._template, read.count, read.rows)
             try:
                 deliver(line.address, message)
             except Undelivered as error:
                 line.failure(now)
-                if not error.final and line.attempts < self._attempts:
+                if not is_given_up(error, line.attempts, self._attempts):
                     self._failed(name, error.message, "trying again later")
                     return
-                self._failed(name, error.message, f"its rows ({found.count}) go to {self.topic.name}.dead")
-                line.dead += bury(self.topic, stretch, name, redacted(error.message, self.to), line.attempts)
+                self._failed(name, error.message, f"its rows ({read.count}) go to {self.topic.name}.dead")
+                line.dead += bury(self._river, self.topic, stretch, name, redact(error.message, self.to), line.attempts)
                 failpoint("alerts.dead")
             else:
                 failpoint("alerts.sent")
@@ -143,14 +143,10 @@ class Alert:
         log.warning("alert %s of flow %s: %s; %s", self.name, self.flow, self._last_error, then)
 
 
-def _named(addresses: tuple[Address, ...]) -> list[str]:
+def _name_apart(addresses: tuple[Address, ...]) -> list[str]:
     """Names to tell addresses apart by, without what is secret in them."""
     names: list[str] = []
     for address in addresses:
         same = sum(name.partition(" #")[0] == str(address) for name in names)
         names.append(f"{address} #{same + 1}" if same else str(address))
     return names
-
-
-def _text(micros: int) -> str:
-    return from_micros(micros).isoformat().replace("+00:00", "Z")

@@ -15,10 +15,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
-from riverrun.alerts import dispatch
-from riverrun.alerts.address import Address, redacted
+from riverrun.alerts import courier
+from riverrun.alerts.address import Address, redact
 from riverrun.alerts.alert import Alert, Deliver
 from riverrun.alerts.message import AlertMessage
 from riverrun.alerts.stretch import Offsets
@@ -30,6 +29,7 @@ from riverrun.log.consumer import Consumer
 from riverrun.position import Position
 from riverrun.river import River
 from riverrun.runtime.outputs import alert_topic
+from riverrun.runtime.status import AlertStatus
 
 log = logging.getLogger("riverrun.alerts")
 
@@ -70,7 +70,7 @@ class Alerts:
             self._watch = Watch(river, flow.name)
             to = tuple(map(Address, river.settings.alert_to))
             self._alerts[self._watch.topic] = Alert(flow.name, "operator", to, MESSAGE, 0, attempts)
-        dispatch.check(list({address: None for alert in self._alerts.values() for address in alert.to}))
+        courier.check_addresses(list({address: None for alert in self._alerts.values() for address in alert.to}))
 
     @property
     def group(self) -> str:
@@ -94,14 +94,13 @@ class Alerts:
             self._until = time.monotonic() + patience
             self._thread.join(patience + 1)
 
-    def status(self) -> list[dict[str, Any]]:
-        """For each alert, since the run began: messages `sent`, `rows` that all addresses have, rows `waiting`, attempts
-        `failed`, rows that are `dead` letters, the last error, when something was sent last."""
-        return [alert.status() for alert in self._alerts.values()]
+    def status(self) -> tuple[AlertStatus, ...]:
+        """Of each alert, since the run began."""
+        return tuple(alert.status() for alert in self._alerts.values())
 
     def _send(self, address: Address, message: AlertMessage) -> None:
         timeout = self._river.settings.alert_timeout / 1e6
-        dispatch.deliver(address, message, timeout, self._river.settings.alert_private_addresses)
+        courier.deliver(address, message, timeout, self._river.settings.alert_private_addresses)
 
     def _work(self) -> None:
         while not self._is_over():
@@ -173,7 +172,7 @@ class Alerts:
                 consumer.close()
                 consumer = self._river.consumer(self.group, names, start=Position(behind))
             for topic, alert in self._alerts.items():
-                alert.open(self._river.topic(topic), committed[topic], f"{self._river.path}/alerts")
+                alert.open(self._river, topic, committed[topic])
         except BaseException:
             consumer.close()
             raise
@@ -190,20 +189,20 @@ class Alerts:
         """Where to begin in topics that no longer have the rows that come next."""
         begin = {}
         for topic, offsets in committed.items():
-            earliest = self._river.topic(topic).earliest[topic]
+            earliest = self._river.topic(topic).begins()
             if any(offset < earliest[p] for p, offset in offsets.items()):
                 begin[topic] = {p: max(offset, earliest[p]) for p, offset in offsets.items()}
         return begin
 
     def _trouble(self, error: Exception) -> None:
-        known = isinstance(error, RiverrunError | OSError)
-        told = self._redacted(str(error) if known else f"{type(error).__name__}: {error}")
+        expected = isinstance(error, RiverrunError | OSError)
+        told = self._redact(str(error) if expected else f"{type(error).__name__}: {error}")
         log.warning("alerts of flow %s wait, trying again in %g s: %s", self._flow, _PAUSE, told)
         for alert in self._alerts.values():
             alert.trouble(told)
 
-    def _redacted(self, text: str) -> str:
-        return redacted(text, tuple(address for alert in self._alerts.values() for address in alert.to))
+    def _redact(self, text: str) -> str:
+        return redact(text, tuple(address for alert in self._alerts.values() for address in alert.to))
 
     def _sleep(self, pause: float) -> None:
         end = time.monotonic() + pause

@@ -1,11 +1,13 @@
-"""Messages through apprise, in a process of its own: `python -m riverrun.alerts.courier`.
+"""Who carries a message: webhooks are posted from here, everything else goes through apprise.
 
-There it can be ended when a service does not answer, its network can be watched, and what it logs is seen by nobody.
-The order comes through stdin, so that no address is in the list of processes; the outcome goes to stdout.
+That runs in a process of its own, `python -m riverrun.alerts.courier`, where it can be ended when a service does not
+answer, its network can be watched, and what it logs is seen by nobody. The order comes through stdin, so that no address
+is in the list of processes; the outcome goes to stdout.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
 import os
@@ -15,10 +17,12 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from riverrun.alerts import webhook
 from riverrun.alerts.address import Address
-from riverrun.alerts.errors import Undelivered
-from riverrun.alerts.guard import is_public, refusal
 from riverrun.alerts.message import AlertMessage
+from riverrun.alerts.network_guard import is_public, refusal
+from riverrun.alerts.retry import Undelivered
+from riverrun.errors import Invalid, Unavailable
 
 _STARTING = 20  # seconds that apprise may take before it sends anything; it is large
 _MAIL = ("mailto", "mailtos")  # a mail server is no webhook, and is often in the same network
@@ -26,8 +30,33 @@ _WITH_HEADERS = ("xml", "xmls", "form", "forms")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
+def deliver(address: Address, message: AlertMessage, timeout: float, private: bool) -> None:
+    """Hand a message over, or raise Undelivered."""
+    carry = webhook.post if address.scheme in webhook.SCHEMES else send
+    carry(address, message, timeout, private)
+
+
+def check_addresses(addresses: Sequence[Address]) -> None:
+    """Raises when one of the addresses can never be reached: it cannot be read, or a package is missing."""
+    for address in addresses:
+        if address.scheme in webhook.SCHEMES:
+            webhook.parse(address)
+    others = [address for address in addresses if address.scheme not in webhook.SCHEMES]
+    if others and importlib.util.find_spec("apprise") is None:
+        raise Unavailable(
+            f"alerts to {others[0]} need a package that is not installed (apprise)",
+            hint="Install it: pip install 'riverrun[alerts]'",
+        )
+    unreadable = _find_unreadable(others)
+    if unreadable:
+        raise Invalid(
+            f"apprise cannot read the address {unreadable[0]}",
+            hint="Its pages say how each service is written; a webhook is jsons://host/path",
+        )
+
+
 def send(address: Address, message: AlertMessage, timeout: float, private: bool) -> None:
-    """Hand a message over. Raises Undelivered unless apprise says that the service took it."""
+    """Hand a message over through apprise. Raises Undelivered unless it says that the service took it."""
     order = {
         "do": "send",
         "url": address.url,
@@ -42,12 +71,11 @@ def send(address: Address, message: AlertMessage, timeout: float, private: bool)
         raise Undelivered(address.scrub(answer["error"]), final=answer["final"])
 
 
-def unknown(addresses: Sequence[Address]) -> list[Address]:
-    """The addresses that apprise cannot read."""
+def _find_unreadable(addresses: Sequence[Address]) -> list[Address]:
     if not addresses:
         return []
     answer = _ask({"do": "check", "urls": [address.url for address in addresses]}, 60, private=False)
-    return [address for address, known in zip(addresses, answer["known"], strict=True) if not known]
+    return [address for address, readable in zip(addresses, answer["readable"], strict=True) if not readable]
 
 
 def _ask(order: dict[str, Any], timeout: float, private: bool) -> dict[str, Any]:
@@ -108,8 +136,7 @@ def _carry_out(order: dict[str, Any]) -> dict[str, Any]:
     asset = apprise.AppriseAsset(http_redirects=False, async_mode=False)
     if order["do"] == "check":
         logging.getLogger("apprise").addHandler(logging.NullHandler())
-        known = [apprise.Apprise.instantiate(url, asset=asset) is not None for url in order["urls"]]
-        return {"known": known}
+        return {"readable": [apprise.Apprise.instantiate(url, asset=asset) is not None for url in order["urls"]]}
     sessions.SessionRedirectMixin.get_redirect_target = lambda *_: None  # whatever an address asks for
     address = Address(order["url"])
     fence, ear = _Fence(), _Ear()
@@ -135,8 +162,6 @@ def _carry_out(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _libraries() -> tuple[Any, Any]:
-    import importlib
-
     return importlib.import_module("apprise"), importlib.import_module("requests.sessions")
 
 

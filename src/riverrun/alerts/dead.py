@@ -7,19 +7,20 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from riverrun import ddl
-from riverrun.alerts.stretch import Stretch, kept
+from riverrun.alerts.stretch import Stretch, clip_to_kept
 from riverrun.log.dead_letters import COLUMNS
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.position import Position
+from riverrun.river import River
 
 _ROWS = 4096  # put aside at once
 
 
-def bury(topic: Topic, stretch: Stretch, name: str, reason: str, attempts: int) -> int:
+def bury(river: River, topic: Topic, stretch: Stretch, name: str, reason: str, attempts: int) -> int:
     """Put the rows of a stretch aside; how many. `name` is the address as people may see it. It may be repeated."""
-    dead = _opened(topic)
-    there = kept(topic, stretch)
+    dead = _opened(river, topic)
+    there = clip_to_kept(topic, stretch)
     count = 0
     # Sequences follow the offsets, so that a repeat after a crash has no effect.
     sequence = sum(stretch.start.values())
@@ -55,9 +56,7 @@ def _letters(dead: Topic, topic: Topic, rows: pa.RecordBatch, reason: str, attem
     return pa.table(columns, names=names)
 
 
-def _opened(topic: Topic) -> Topic:
+def _opened(river: River, topic: Topic) -> Topic:
     """Their topic: the columns of the source, and what became of the rows. Kept until somebody drops it."""
-    assert topic.opener is not None
-    assert isinstance(topic.spec.schema, str)
     schema = ddl.render([*ddl.parse(topic.spec.schema), *COLUMNS])
-    return topic.opener(TopicSpec(f"{topic.name}.dead", schema, partitions=1, retention=None))
+    return river.topic(TopicSpec(f"{topic.name}.dead", schema, partitions=1, retention=None))

@@ -10,10 +10,8 @@ from collections.abc import Mapping
 import msgspec
 
 from riverrun.alerts.address import Address
-from riverrun.alerts.stretch import Offsets, Stretch, between
-
-_FIRST_PAUSE = 1_000_000
-_LONGEST_PAUSE = 60_000_000
+from riverrun.alerts.retry import LONGEST_PAUSE, pause_after
+from riverrun.alerts.stretch import Offsets, Stretch, count_between
 
 
 class Note(msgspec.Struct):
@@ -40,8 +38,8 @@ class Line:
     def due(self, reached: Mapping[int, int], now: int, hurry: bool = False) -> int | None:
         """When there is something to do, which may be now or earlier; None: when rows come."""
         if self.note.trying is not None:
-            return min(self._retry, now + _LONGEST_PAUSE)
-        if not between(self.note.done, reached):
+            return min(self._retry, now + LONGEST_PAUSE)
+        if not count_between(self.note.done, reached):
             return None
         return now if hurry else min(self.note.begun + self._every, now + self._every)
 
@@ -59,7 +57,7 @@ class Line:
         """Not this time: wait, longer each time."""
         self.failed += 1
         self.attempts += 1
-        self._retry = now + min(_FIRST_PAUSE << min(self.attempts - 1, 10), _LONGEST_PAUSE)
+        self._retry = now + pause_after(self.attempts)
 
     def finish(self) -> None:
         """What was tried is dealt with."""
@@ -68,6 +66,6 @@ class Line:
         self.note.trying = None
 
 
-def common(lines: list[Line]) -> Offsets:
+def least_offsets(lines: list[Line]) -> Offsets:
     """What all addresses have."""
     return {p: min(line.note.done[p] for line in lines) for p in lines[0].note.done}

@@ -51,7 +51,7 @@ def compose(
     flow: str, alert: str, key: str, template: str | None, count: int, rows: Sequence[Mapping[str, Any]]
 ) -> AlertMessage:
     """The message about a group of `count` rows, of which `rows` are the first."""
-    lines = [line_of(template, row) for row in rows[:SHOWN]]
+    lines = [format_row(template, row) for row in rows[:SHOWN]]
     if count == 1 and lines:
         text = lines[0]
     else:
@@ -60,16 +60,16 @@ def compose(
     return AlertMessage(flow, alert, key, count, text, tuple(rows[:SHOWN]))
 
 
-def line_of(template: str | None, row: Mapping[str, Any]) -> str:
+def format_row(template: str | None, row: Mapping[str, Any]) -> str:
     """One row as text.
 
-    >>> line_of("{user} paid {amount:.2f}", {"user": "ada", "amount": 9.5})
+    >>> format_row("{user} paid {amount:.2f}", {"user": "ada", "amount": 9.5})
     'ada paid 9.50'
-    >>> line_of(None, {"user": "ada", "amount": 9.5})
+    >>> format_row(None, {"user": "ada", "amount": 9.5})
     'user ada, amount 9.5'
     """
     if template is None:
-        return ", ".join(f"{name} {shown(value)}" for name, value in row.items())
+        return ", ".join(f"{name} {show_value(value)}" for name, value in row.items())
     out = []
     for text, name, form, _ in string.Formatter().parse(template):
         out.append(text)
@@ -78,10 +78,10 @@ def line_of(template: str | None, row: Mapping[str, Any]) -> str:
     return "".join(out)
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """A value as people read it, in one line.
 
-    >>> shown(dt.datetime(2026, 1, 31, 12, 0, 3, tzinfo=dt.UTC)), shown(None), shown(True), shown([1, 2])
+    >>> show_value(dt.datetime(2026, 1, 31, 12, 0, 3, tzinfo=dt.UTC)), show_value(None), show_value(True), show_value([1, 2])
     ('2026-01-31 12:00:03 UTC', '–', 'true', '[1,2]')
     """
     if value is None:
@@ -102,11 +102,11 @@ def shown(value: Any) -> str:
 
 def _formatted(value: Any, form: str) -> str:
     if not form or value is None:
-        return shown(value)
+        return show_value(value)
     try:
-        return shown(format(value, form))
+        return show_value(format(value, form))
     except (ValueError, TypeError):
-        return shown(value)
+        return show_value(value)
 
 
 def _moment(value: dt.datetime) -> str:

@@ -6,13 +6,11 @@ crash the same rows make the same message again, with the same key.
 
 from __future__ import annotations
 
-import os
-
 import msgspec
 
+from riverrun import durable
 from riverrun.alerts.line import Line, Note
 from riverrun.alerts.stretch import Offsets
-from riverrun.log.durability import sync_file
 
 
 class Notes(msgspec.Struct):
@@ -24,23 +22,19 @@ class Notes(msgspec.Struct):
 
 def recall(path: str, names: list[str], committed: Offsets) -> dict[str, Note]:
     """A note for each of the names. Where the group was moved by somebody else, or the file is gone, the group counts."""
-    known: dict[str, Note] = {}
+    noted: dict[str, Note] = {}
     try:
         with open(path, "rb") as file:
             notes = msgspec.json.decode(file.read(), type=Notes)
         least = {p: min(note.done[p] for note in notes.lines.values()) for p in notes.committed}
         if committed in (notes.committed, least):  # the second: it died just before it could commit
-            known = notes.lines
+            noted = notes.lines
     except (FileNotFoundError, msgspec.DecodeError, msgspec.ValidationError, KeyError, ValueError):
         pass
-    return {name: known.get(name) or Note(dict(committed)) for name in names}
+    return {name: noted.get(name) or Note(dict(committed)) for name in names}
 
 
 def write(path: str, lines: dict[str, Line], committed: Offsets) -> None:
     """Replace the file."""
     notes = Notes(committed, {name: line.note for name, line in lines.items()})
-    fresh = f"{path}.new"
-    with open(fresh, "wb") as file:
-        file.write(msgspec.json.encode(notes))
-    sync_file(fresh, os.fsync)
-    os.replace(fresh, path)
+    durable.write_file(path, msgspec.json.encode(notes))

@@ -30,13 +30,13 @@ class Stretch(msgspec.Struct, frozen=True):
         return f"{topic}@{','.join(parts)}"
 
 
-def between(done: Mapping[int, int], reached: Mapping[int, int]) -> int:
+def count_between(done: Mapping[int, int], reached: Mapping[int, int]) -> int:
     """How many offsets lie between two places."""
     return sum(max(0, end - done.get(p, 0)) for p, end in reached.items())
 
 
 @dataclass(frozen=True)
-class Found:
+class StretchRows:
     """What is in a stretch: how many rows, the first of them in the order they came, and how many retention removed."""
 
     count: int
@@ -44,31 +44,31 @@ class Found:
     lost: int
 
 
-def look(topic: Topic, stretch: Stretch) -> Found:
+def read_stretch(topic: Topic, stretch: Stretch) -> StretchRows:
     """Read a stretch in bounded memory. The same rows give the same answer, however often."""
-    there = kept(topic, stretch)
+    there = clip_to_kept(topic, stretch)
     count = sum(batch.num_rows for batch in topic.batches(there.start, there.end, ["_offset"]))
     first = [row for partition in there.start for row in _head(topic, there, partition)]
     first.sort(key=lambda row: row[:3])
     lost = sum(there.start.get(p, stretch.end[p]) - low for p, low in stretch.start.items())
-    return Found(count, [row for *_, row in first[:SHOWN]], lost)
+    return StretchRows(count, [row for *_, row in first[:SHOWN]], lost)
 
 
-def kept(topic: Topic, stretch: Stretch) -> Stretch:
+def clip_to_kept(topic: Topic, stretch: Stretch) -> Stretch:
     """What retention has left of a stretch; partitions with nothing are left out."""
-    earliest = topic.earliest[topic.name]
+    earliest = topic.begins()
     start = {p: max(low, earliest[p]) for p, low in stretch.start.items()}
     return Stretch({p: low for p, low in start.items() if low < stretch.end[p]}, stretch.end)
 
 
 def _head(topic: Topic, stretch: Stretch, partition: int) -> list[tuple[Any, int, int, dict[str, Any]]]:
     """The first rows of a partition, with what they are ordered by."""
-    found: list[tuple[Any, int, int, dict[str, Any]]] = []
+    first: list[tuple[Any, int, int, dict[str, Any]]] = []
     for batch in topic.batches({partition: stretch.start[partition]}, {partition: stretch.end[partition]}):
         head = batch.slice(0, SHOWN)
         hidden = [head.column(name).to_pylist() for name in ("_received", "_partition", "_offset")]
-        rows = head.select(topic.schema.names).to_pylist()
-        found += zip(*hidden, rows, strict=True)
-        if len(found) >= SHOWN:
+        plain = head.select(topic.schema.names).to_pylist()
+        first += zip(*hidden, plain, strict=True)
+        if len(first) >= SHOWN:
             break
-    return found
+    return first

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from riverrun.durations import show
 from riverrun.errors import Transient
 from riverrun.log.spec import TopicSpec
 from riverrun.river import River
+from riverrun.runtime.status import FlowStatus
 
 MESSAGE = "{text}"
 _SCHEMA = "kind string, state string, text string"
@@ -25,9 +26,7 @@ _HOLD = 15_000_000  # what passes sooner is not worth a message: a lock, a run t
 class Watched(Protocol):
     """What is asked of a run."""
 
-    def status(self) -> dict[str, Any]: ...
-
-    def ledger(self) -> list[dict[str, Any]]: ...
+    def observe(self) -> FlowStatus: ...
 
 
 @dataclass
@@ -35,13 +34,13 @@ class _Condition:
     """Something that may be wrong. `judge` says what is, None when nothing is."""
 
     kind: str
-    judge: Callable[[int, dict[str, Any]], str | None]
+    judge: Callable[[int, FlowStatus], str | None]
     hold: int
     over: str
     since: int | None = None
     told: bool = False
 
-    def look(self, now: int, status: dict[str, Any]) -> tuple[str, str] | None:
+    def look(self, now: int, status: FlowStatus) -> tuple[str, str] | None:
         """(state, text) when people are to be told."""
         wrong = self.judge(now, status)
         if wrong is None:
@@ -92,8 +91,7 @@ class Watch:
 
     def _ask(self, run: Watched, now: int) -> None:
         try:
-            status = run.status()
-            status["dropped"] = sum(entry["late_dropped"] for entry in run.ledger())
+            status = run.observe()
         except Transient:
             return
         told = [(condition.kind, condition.look(now, status)) for condition in self._conditions]
@@ -101,30 +99,31 @@ class Watch:
         if rows:
             self._river.topic(self.topic).append(rows)
 
-    def _failed(self, _: int, status: dict[str, Any]) -> str | None:
-        if status["state"] != "failed":
+    def _failed(self, _: int, status: FlowStatus) -> str | None:
+        if status.state != "failed":
             return None
-        return f"flow {self._flow} has failed and does not go on by itself: {status['reason']}"
+        return f"flow {self._flow} has failed and does not go on by itself: {status.reason}"
 
-    def _failing(self, _: int, status: dict[str, Any]) -> str | None:
-        if status["state"] not in ("failing", "waiting"):
+    def _failing(self, _: int, status: FlowStatus) -> str | None:
+        if status.state not in ("failing", "waiting"):
             return None
-        doing = "waits" if status["state"] == "waiting" else "fails and is started again"
-        return f"flow {self._flow} {doing}: {status['reason']}"
+        doing = "waits" if status.state == "waiting" else "fails and is started again"
+        return f"flow {self._flow} {doing}: {status.reason}"
 
-    def _lag(self, _: int, status: dict[str, Any]) -> str | None:
+    def _lag(self, _: int, status: FlowStatus) -> str | None:
         limit = self._river.settings.alert_lag
-        behind = int(status["lag"]["seconds"] * 1e6)
-        if not limit or behind <= limit or status["state"] in ("rebuilding", "stopped", "drained"):
+        lag = int(status.lag.seconds * 1e6)
+        if not limit or lag <= limit or status.state in ("rebuilding", "stopped", "drained"):
             return None
-        return f"flow {self._flow} is {show(behind)} behind, {status['lag']['rows']} rows"
+        return f"flow {self._flow} is {show(lag)} behind, {status.lag.rows} rows"
 
-    def _late(self, now: int, status: dict[str, Any]) -> str | None:
+    def _late(self, now: int, status: FlowStatus) -> str | None:
         limit = self._river.settings.alert_late
-        self._dropped.append((now, status["dropped"]))
+        total = sum(entry.late_dropped for entry in status.ledger)
+        self._dropped.append((now, total))
         while self._dropped[0][0] < now - _MINUTE and len(self._dropped) > 1:
             self._dropped.popleft()
-        dropped = status["dropped"] - self._dropped[0][1]
+        dropped = total - self._dropped[0][1]
         if not limit or dropped <= limit:
             return None
         return f"flow {self._flow} dropped {dropped} late rows in the last minute"

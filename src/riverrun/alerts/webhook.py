@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from riverrun.alerts.address import Address
-from riverrun.alerts.errors import Undelivered
-from riverrun.alerts.guard import connect
 from riverrun.alerts.message import AlertMessage
+from riverrun.alerts.network_guard import connect
+from riverrun.alerts.retry import Undelivered
 from riverrun.errors import Invalid
 
 SCHEMES = ("json", "jsons")

@@ -1,4 +1,4 @@
-"""The command line: `riverrun topic …`, `group …`, `demo`, `doctor`, `version`; one group of commands per file.
+"""The command line: one command, or one group of commands, per file; `commands` puts them together.
 
 A user's mistake is one line on stderr and exit code 2. RIVERRUN_DEBUG=1 shows the traceback behind it.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code."""
-    from riverrun.cli.app import run
+    from riverrun.cli.commands import run
 
     try:
         code = run(sys.argv[1:] if args is None else list(args))

@@ -36,18 +36,18 @@ def load_flow(path: str) -> Flow:
         raise Unavailable(
             f"a package that flows need is not installed ({error})", hint="Install it: pip install 'riverrun[spark]'"
         ) from None
-    module = _executed(path)
-    found = getattr(module, "flow", None)
-    if isinstance(found, Flow):
-        return found
-    if found is not None:
-        raise Invalid(f"{path}: `flow` is {_described(found)}, not a flow", hint="Write: flow = rr.Flow(…)")
+    module = _execute(path)
+    flow = getattr(module, "flow", None)
+    if isinstance(flow, Flow):
+        return flow
+    if flow is not None:
+        raise Invalid(f"{path}: `flow` is {_describe(flow)}, not a flow", hint="Write: flow = rr.Flow(…)")
     others = [name for name, value in vars(module).items() if isinstance(value, Flow)]
     hint = f"Call it so: flow = {others[0]}" if others else 'Write: flow = rr.Flow("name")'
     raise Invalid(f"{path} has no `flow`", hint=hint)
 
 
-def _executed(path: str) -> ModuleType:
+def _execute(path: str) -> ModuleType:
     """The module, with its own folder first among the places imports are looked for."""
     whole = os.path.abspath(path)
     name = os.path.basename(whole).removesuffix(".py")
@@ -87,6 +87,6 @@ def _near(path: str) -> str:
     return path.removeprefix(os.path.join(os.getcwd(), ""))
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     kind = type(value).__name__
     return f"a {kind}" if kind[0] not in "aeiou" else f"an {kind}"

@@ -11,10 +11,10 @@ from riverrun.position import Position
 Place = str | Position | datetime
 
 
-def place(text: str) -> Place:
+def parse_place(text: str) -> Place:
     """What `--start`, `--end` and `--to` take.
 
-    >>> place("orders@0:17"), place("2026-01-01T12:00Z").isoformat()
+    >>> parse_place("orders@0:17"), parse_place("2026-01-01T12:00Z").isoformat()
     (Position.parse('orders@0:17'), '2026-01-01T12:00:00+00:00')
     """
     text = text.strip()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from riverrun import figures
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-# Values come from events: a control character must not reach the terminal.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def print_line(text: str = "") -> None:
@@ -32,11 +30,6 @@ def print_json(document: Any) -> None:
     print_line(json.dumps(document, indent=2, ensure_ascii=False, default=str))
 
 
-def safe(text: str) -> str:
-    """The text with control characters shown as escapes."""
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
-
-
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
     """A table; columns named in `right` are aligned to the right."""
     from rich import box
@@ -47,7 +40,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Se
     for header in headers:
         table.add_column(header, justify="right" if header in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(safe(cell)) for cell in row))
+        table.add_row(*(Text(figures.safe(cell)) for cell in row))
     _print(table)
 
 
@@ -60,7 +53,7 @@ def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in fields:
-        table.add_row(name, Text(safe(value)))
+        table.add_row(name, Text(figures.safe(value)))
     _print(table)
 
 

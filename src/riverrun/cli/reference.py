@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from riverrun.cli.app import app
+from riverrun.cli.commands import app
 from riverrun.settings import PLACES, Settings
 
 _WIDTH = 100
@@ -68,7 +68,7 @@ def settings_page() -> str:
     rows = [
         f"| `{name}` | `RIVERRUN_{name.upper()}` | {default} | {about} |" for name, default, about in Settings.table()
     ]
-    places = [f"`{name}` (`RIVERRUN_{name.upper()}`) is {_PLACES[name]}." for name in PLACES if name in _PLACES]
+    places = [f"`{name}` (`RIVERRUN_{name.upper()}`) is {_PLACES[name]}." for name in PLACES]
     return _SETTINGS + "\n".join(rows) + "\n\nBeside these, " + " ".join(places) + "\n"
 
 

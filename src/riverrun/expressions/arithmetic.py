@@ -194,7 +194,9 @@ def extreme(given: Given) -> Term:
     # DuckDB forgets the sign of zero.
     best = terms[0]
     for term in terms[1:]:
-        best = Term(_better(best, term, ">" if given.call.name == "greatest" else "<"), kind, fails, best.cost + term.cost + 3)
+        best = Term(
+            _better(best, term, ">" if given.call.name == "greatest" else "<"), kind, fails, best.cost + term.cost + 3
+        )
     return best
 
 
@@ -203,5 +205,3 @@ def _better(one: Term, other: Term, operator: str) -> str:
         return f"(CASE WHEN {a} IS NULL OR {b} {operator} {a} THEN {b} ELSE {a} END)"
 
     return let(one, lambda a: let(other, lambda b: choose(a, b)))
-
-

@@ -13,7 +13,7 @@ from riverrun.expressions.forms import Given, form, refusal
 from riverrun.expressions.term import Term, duckdb_type, null, strict
 from riverrun.flow.coercion import FLOAT, TIMESTAMP_NTZ, is_interval, is_months
 from riverrun.flow.functions import CASTS
-from riverrun.flow.schema import BIGINT, BINARY, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, as_decimal, is_integral
+from riverrun.flow.schema import BIGINT, BINARY, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, as_decimal, is_integral
 from riverrun.flow.syntax import VOID
 
 
@@ -180,13 +180,11 @@ def by_function(given: Given) -> Term:
 def argument(given: Given, index: int, kind: Type) -> Term:
     """An argument as a function wants it: Spark casts numbers to numbers, strings to anything, anything to a string."""
     term = given.arguments[index]
-    if term.type == kind or term.type == VOID:
+    if term.type in (kind, VOID):
         return cast(term, kind)
     is_number = is_integral(term.type) or isinstance(term.type, Decimal) or term.type in (DOUBLE, FLOAT)
     wants_number = is_integral(kind) or isinstance(kind, Decimal) or kind in (DOUBLE, FLOAT)
     scalar = is_number or term.type in (STRING, BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ)
-    if (is_number and wants_number) or (term.type == STRING and kind != BINARY) or (kind == STRING and scalar):
-        return cast(term, kind)
-    given.refuse(f"has {term.type} where {kind} is expected")
-
-
+    if not ((is_number and wants_number) or (term.type == STRING and kind != BINARY) or (kind == STRING and scalar)):
+        given.refuse(f"has {term.type} where {kind} is expected")
+    return cast(term, kind)

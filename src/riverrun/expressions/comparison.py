@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal as Exact
 
 from riverrun.ddl import Array, Map, Struct
@@ -18,13 +19,13 @@ _OPERATORS = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 @form(*_OPERATORS)
 def comparison(given: Given) -> Term:
-    left, right = _sides(given, *given.expect(2), *given.call.arguments)
+    left, right = _sides(given, given.expect(2), given.call.arguments)
     return compare(given.call.name, left, right)
 
 
 @form("<=>", "equal_null")
 def null_safe(given: Given) -> Term:
-    left, right = _sides(given, *given.expect(2), *given.call.arguments)
+    left, right = _sides(given, given.expect(2), given.call.arguments)
     if left.sql == right.sql and left.may_fail:
         given.refuse("compares something with itself, which Spark may skip")
     return eager(BOOLEAN, [left, right], lambda one, other: f"({one} IS NOT DISTINCT FROM {other})")
@@ -35,10 +36,17 @@ def compare(operator: str, left: Term, right: Term) -> Term:
     return strict(BOOLEAN, [left, right], lambda one, other: f"({one} {_OPERATORS[operator]} {other})")
 
 
-def _sides(given: Given, left: Term, right: Term, one: Tree, other: Tree) -> tuple[Term, Term]:
+def _sides(given: Given, sides: Sequence[Term], trees: Sequence[Tree]) -> tuple[Term, Term]:
     """Both sides in the type in which Spark compares them."""
+    left, right = sides
+    one, other = trees
     for whole, tree in ((left, other), (right, one)):
-        if is_integral(whole.type) and isinstance(tree, Constant) and isinstance(tree.value, Exact) and abs(tree.value) >= 1 << 63:
+        if (
+            is_integral(whole.type)
+            and isinstance(tree, Constant)
+            and isinstance(tree.value, Exact)
+            and abs(tree.value) >= 1 << 63
+        ):
             given.refuse("compares a whole number with one that is too large, which Spark answers even for null")
     kind = compared(left.type, right.type, (one, other))
     if kind is None or kind == VOID or isinstance(kind, Array | Map | Struct):
@@ -53,8 +61,8 @@ def between(given: Given) -> Term:
     name = Term("\2", value.type)
 
     def sides(subject: Term) -> Term:
-        above = compare(">=", *_sides(given, subject, low, trees[0], trees[1]))
-        below = compare("<=", *_sides(given, subject, high, trees[0], trees[2]))
+        above = compare(">=", *_sides(given, (subject, low), trees[:2]))
+        below = compare("<=", *_sides(given, (subject, high), (trees[0], trees[2])))
         return conjunction(above, below)
 
     if value.cost <= 2:

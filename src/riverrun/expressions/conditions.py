@@ -44,9 +44,7 @@ def _connected(left: Term, right: Term, operator: str, decided: str) -> Term:
     if not left.may_fail and not right.may_fail:
         return Term(f"({left.sql} {operator} {right.sql})", BOOLEAN, cost=cost)
     # DuckDB evaluates the sides of AND and OR in an order of its own.
-    sql = let(
-        left, lambda one: f"CASE WHEN {one} = {decided} THEN {decided} ELSE ({one} {operator} {right.sql}) END"
-    )
+    sql = let(left, lambda one: f"CASE WHEN {one} = {decided} THEN {decided} ELSE ({one} {operator} {right.sql}) END")
     return Term(f"({sql})", BOOLEAN, True, cost + 1)
 
 
@@ -138,7 +136,12 @@ def coalesce(given: Given) -> Term:
     if not any(term.may_fail for term in terms[1:]):
         sql = f"coalesce({', '.join(term.sql for term in terms)})"
         return Term(sql, given.type, terms[0].may_fail, cost, nullable=nullable)
-    sql = terms[-1].sql
-    for term in reversed(terms[:-1]):
-        sql = let(term, lambda value, rest=sql: f"CASE WHEN {value} IS NOT NULL THEN {value} ELSE {rest} END")
-    return Term(sql, given.type, True, cost, nullable=nullable)
+    return Term(_first_of(terms), given.type, True, cost, nullable=nullable)
+
+
+def _first_of(terms: Sequence[Term]) -> str:
+    """The first that is not null; what comes after it is not evaluated."""
+    if len(terms) == 1:
+        return terms[0].sql
+    rest = _first_of(terms[1:])
+    return let(terms[0], lambda value: f"CASE WHEN {value} IS NOT NULL THEN {value} ELSE {rest} END")

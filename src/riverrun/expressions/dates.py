@@ -28,16 +28,25 @@ _TIMES = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
 _UNITS = {
     **dict.fromkeys(("year", "yyyy", "yy"), "year"),
     **dict.fromkeys(("month", "mon", "mm"), "month"),
-    **{"quarter": "quarter", "week": "week"},
+    "quarter": "quarter",
+    "week": "week",
 }
 _LENGTHS = {
     **dict.fromkeys(("day", "dd"), DAY),
     **_TIMES,
-    **{"millisecond": 1000, "microsecond": 1},
+    "millisecond": 1000,
+    "microsecond": 1,
 }
 _FIELDS = {
-    **{"year": "year", "quarter": "quarter", "month": "month", "day": "day"},
-    **{"week": "weekofyear", "dow": "dayofweek", "doy": "dayofyear", "hour": "hour", "minute": "minute"},
+    "year": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "day": "day",
+    "week": "weekofyear",
+    "dow": "dayofweek",
+    "doy": "dayofyear",
+    "hour": "hour",
+    "minute": "minute",
 }
 
 

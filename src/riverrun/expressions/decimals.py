@@ -147,5 +147,3 @@ def _remainder(given: Given, a: str, b: str, one: Decimal, other: Decimal) -> st
         given.refuse("needs more than 38 digits")
     aligned = duckdb_type(Decimal(digits, scale))
     return f"CAST(CAST({a} AS {aligned}) % CAST({b} AS {aligned}) AS {duckdb_type(_result(given))})"
-
-

@@ -97,4 +97,3 @@ def folded_call(call: Call, values: list[Constant], kind: Type) -> Constant | No
     if not isinstance(left, int | float) or not isinstance(right, int | float) or (call.name == "/" and right == 0):
         return None
     return Constant(DOUBLE, _DOUBLE[call.name](float(left), float(right)))
-

@@ -76,9 +76,7 @@ def to_date(given: Given) -> Term:
 def unix_timestamp(given: Given) -> Term:
     """Seconds since 1970 of a time, or of a string by a pattern. Before 1970, a fraction is cut off upwards."""
     value, *_ = given.expect(1, 2)
-    if is_datetime(value.type) and value.type != DATE:
-        at = cast(value, TIMESTAMP)
-    elif value.type == DATE:
+    if (is_datetime(value.type) and value.type != DATE) or value.type == DATE:
         at = cast(value, TIMESTAMP)
     elif value.type == STRING:
         at = _read(given, 1)

@@ -15,7 +15,7 @@ from riverrun.expressions.term import Term
 from riverrun.flow.schema import STRING
 from riverrun.flow.syntax import Call
 
-HINT = "Spark computes it"
+HINT = 'Spark computes it; in tests: engine="spark"'
 
 
 class Unverified(Invalid):
@@ -72,5 +72,3 @@ def form(*names: str) -> Callable[[Form], Form]:
 
 def refusal(text: str, why: str = "is not in the verified set") -> Unverified:
     return Unverified(f"{text} {why}", hint=HINT)
-
-

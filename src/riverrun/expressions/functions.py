@@ -92,7 +92,13 @@ _OTHERS: tuple[tuple[str, Function, list[str], str], ...] = (
     ("timestamp_string", writers.write_timestamp, ["BIGINT"], "VARCHAR"),
     ("date_format", writers.write_pattern, ["BIGINT", "VARCHAR"], "VARCHAR"),
 )
-_ARROW = {"VARCHAR": pa.string(), "INTEGER": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_()}
+_ARROW = {
+    "VARCHAR": pa.string(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+}
 
 
 def register(db: duckdb.DuckDBPyConnection) -> None:
@@ -105,7 +111,7 @@ def register(db: duckdb.DuckDBPyConnection) -> None:
 
 
 def _add(
-    db: duckdb.DuckDBPyConnection, name: str, function: Function, arguments: list[str], result: str, what: str | None
+    db: duckdb.DuckDBPyConnection, name: str, function: Function, arguments: list[Any], result: str, what: str | None
 ) -> None:
     def over_columns(*columns: pa.ChunkedArray) -> pa.Array:
         rows = zip(*(column.to_pylist() for column in columns), strict=True)
@@ -113,7 +119,8 @@ def _add(
 
     names = [Parameter(f"column{number}", Parameter.POSITIONAL_ONLY) for number in range(len(arguments))]
     over_columns.__signature__ = Signature(names)  # type: ignore[attr-defined]  # DuckDB counts the parameters
-    db.create_function(name, over_columns, arguments, result, type="arrow", null_handling="special")
+    vectorised: Any = {"type": "arrow", "null_handling": "special"}
+    db.create_function(name, over_columns, arguments, result, **vectorised)
 
 
 def _values(function: Function, rows: Iterable[tuple[Any, ...]], what: str | None) -> list[Any]:

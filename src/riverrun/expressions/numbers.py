@@ -62,7 +62,11 @@ def power(given: Given) -> Term:
         odd = f"isnan({b}) OR (abs({a}) = 1 AND isinf({b}))"
         return f"(CASE WHEN {odd} THEN {nan} ELSE pow({a}, {b}) END)"
 
-    if exponent.constant is not None and isinstance(exponent.constant.value, float) and isfinite(exponent.constant.value):
+    if (
+        exponent.constant is not None
+        and isinstance(exponent.constant.value, float)
+        and isfinite(exponent.constant.value)
+    ):
         return strict(DOUBLE, [base, exponent], lambda a, b: f"pow({a}, {b})", cost=5)
     return strict(DOUBLE, [base, exponent], build, cost=8, repeats=True)
 
@@ -172,5 +176,3 @@ def _rounded_double(value: Term, digits: int) -> Term:
         )
 
     return strict(DOUBLE, [value], build, cost=20, repeats=True)
-
-

@@ -101,5 +101,3 @@ def _moment(after: Type, safe: bool) -> Callable[[str], str]:
         return _either(value, pattern, usual, f"{make}({prefix}_{name}({value}))")
 
     return date if after == DATE else timestamp
-
-

@@ -35,10 +35,9 @@ def _parts(given: Given, pattern: str, escape: str) -> list[object]:
     letters = iter(pattern)
     for letter in letters:
         if letter == escape:
-            letter = next(letters, None)  # noqa: PLW2901
-            if letter is None or letter not in ("%", "_", escape):
+            part: object = next(letters, None)
+            if part not in ("%", "_", escape):
                 given.refuse("escapes a character that needs no escape")
-            part: object = letter
         else:
             part = {"%": ANY, "_": ONE}.get(letter, letter)
         if isinstance(part, str) and parts and isinstance(parts[-1], str):

@@ -13,13 +13,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from riverrun.errors import Invalid
+
 LINE_ENDS = "\n\r\x85\u2028\u2029"
 _CLASSES = {"d": "0-9", "w": "a-zA-Z0-9_", "s": "\\t\\n\\x0B\\f\\r "}
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _MOST = 100  # repetitions
 
 
-class Unmatched(ValueError):
+class Unmatched(Invalid):
     """A pattern with something that Java and RE2 do not read in the same way."""
 
 
@@ -130,12 +132,12 @@ class _Reader:
             case "[":
                 return self.char_class()
             case ".":
-                return _Piece(*(f"[^{_in_class(LINE_ENDS, python)}]" for python in (False, True)), empty=False)
+                return _Piece(f"[^{_in_class(LINE_ENDS, False)}]", f"[^{_in_class(LINE_ENDS, True)}]", empty=False)
             case "^":
                 return _Piece(r"\A", r"\A", True, repeatable=False)
             case "$":
                 self.ends = True
-                return _Piece(r"\z", rf"(?=(?:\r\n|(?<!\r)\n|[\r\x85\u2028\u2029])?\Z)", True, repeatable=False)
+                return _Piece(r"\z", r"(?=(?:\r\n|(?<!\r)\n|[\r\x85\u2028\u2029])?\Z)", True, repeatable=False)
             case "\\":
                 return self.escape()
             case _ if letter in "*+?{}])":
@@ -179,7 +181,9 @@ class _Reader:
             return _CONTROLS[letter]
         if letter in "xu":
             digits = self.java[self.at : self.at + (2 if letter == "x" else 4)]
-            if not re.fullmatch(r"[0-9a-fA-F]{2}(?:[0-9a-fA-F]{2})?", digits) or len(digits) != (2 if letter == "x" else 4):
+            if not re.fullmatch(r"[0-9a-fA-F]{2}(?:[0-9a-fA-F]{2})?", digits) or len(digits) != (
+                2 if letter == "x" else 4
+            ):
                 raise Unmatched(f"\\{letter}")
             self.at += len(digits)
             if 0xD800 <= int(digits, 16) <= 0xDFFF:
@@ -208,7 +212,8 @@ class _Reader:
         if not parts:
             raise Unmatched("empty brackets")
         sign = "^" if negative else ""
-        return _Piece(*(f"[{sign}{''.join(part[python] for part in parts)}]" for python in (0, 1)), empty=False)
+        re2, python = ("".join(dialect) for dialect in zip(*parts, strict=True))
+        return _Piece(f"[{sign}{re2}]", f"[{sign}{python}]", empty=False)
 
     def range_from(self, first: str) -> tuple[str, str]:
         if self.peek() != "-" or self.java[self.at + 1 : self.at + 2] in ("]", ""):

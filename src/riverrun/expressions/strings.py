@@ -78,7 +78,9 @@ def substring(given: Given) -> Term:
         return strict(STRING, terms, lambda a, *_: _cut(a, max(first, 1), size), cost=4)
 
     def build(a: str, start: str, *counts: str) -> str:
-        before = f"CASE WHEN {start} > 0 THEN CAST({start} AS BIGINT) - 1 WHEN {start} < 0 THEN length({a}) + {start} END"
+        before = (
+            f"CASE WHEN {start} > 0 THEN CAST({start} AS BIGINT) - 1 WHEN {start} < 0 THEN length({a}) + {start} END"
+        )
         first = Term(f"CASE WHEN {start} = 0 THEN CAST(0 AS BIGINT) ELSE {before} END", BIGINT, cost=10)
         size = counts[0] if counts else str(_LONGEST)
         return let(first, lambda at: _between(a, at, Term(f"({at} + {size})", BIGINT, cost=10)))
@@ -171,8 +173,11 @@ def trimmed(given: Given) -> Term:
 
 
 _TESTS = {
-    **{"startswith": "starts_with", "starts_with": "starts_with"},
-    **{"endswith": "ends_with", "ends_with": "ends_with", "contains": "contains"},
+    "startswith": "starts_with",
+    "starts_with": "starts_with",
+    "endswith": "ends_with",
+    "ends_with": "ends_with",
+    "contains": "contains",
 }
 
 
@@ -253,9 +258,7 @@ def part(given: Given) -> Term:
     delimiter, number = given.text(1), given.whole(2)
     if delimiter == "" or number is None or number == 0:
         given.refuse("is in the verified set only with a delimiter and a number that are written out")
-    return strict(
-        STRING, [_text(given, 0)], lambda a: f"split_part({a}, {string(delimiter)}, {number})", cost=10
-    )
+    return strict(STRING, [_text(given, 0)], lambda a: f"split_part({a}, {string(delimiter)}, {number})", cost=10)
 
 
 @form("md5", "sha", "sha1")
@@ -299,5 +302,3 @@ def base64(given: Given) -> Term:
         return f"(CASE WHEN octet_length({a}) <= 57 THEN base64({a}) ELSE {lines} END)"
 
     return strict(STRING, [cast(value, BINARY)], build, cost=10, repeats=True)
-
-

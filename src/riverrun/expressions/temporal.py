@@ -147,5 +147,3 @@ def as_timestamp(given: Given, index: int) -> Term:
 def of_day(value: str) -> str:
     """Microseconds since midnight, of microseconds since 1970."""
     return f"({value} - {floor_divided(value, DAY)} * {DAY})"
-
-

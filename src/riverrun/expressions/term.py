@@ -152,7 +152,8 @@ def unskipped(kind: Type, terms: Sequence[Term], build: Callable[..., str], cost
         if rest[0].constant is not None and not rest[0].is_null:
             return step([*values, rest[0].sql])
         return let(
-            rest[0], lambda value: f"CASE WHEN {value} IS NULL THEN {_looked_at(rest[1:])} ELSE {step([*values, value])} END"
+            rest[0],
+            lambda value: f"CASE WHEN {value} IS NULL THEN {_looked_at(rest[1:])} ELSE {step([*values, value])} END",
         )
 
     fails = any(term.may_fail for term in terms)

@@ -8,11 +8,22 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from riverrun.ddl import Array, Struct, Type
-from riverrun.expressions import arithmetic, comparison, conditions, constants, dates, formats, nested, numbers, patterns
-from riverrun.expressions import strings
+from riverrun.expressions import (
+    arithmetic,
+    comparison,
+    conditions,
+    constants,
+    dates,
+    formats,
+    nested,
+    numbers,
+    patterns,
+    strings,
+    temporal,
+)
 from riverrun.expressions.casts import cast
 from riverrun.expressions.folding import folded_call
-from riverrun.expressions.forms import FORMS, Given, Unverified, refusal
+from riverrun.expressions.forms import FORMS, HINT, Given, Unverified, refusal
 from riverrun.expressions.term import Term, quoted
 from riverrun.flow.coercion import is_stored
 from riverrun.flow.functions import NONDETERMINISTIC
@@ -21,6 +32,9 @@ from riverrun.flow.parser import parse
 from riverrun.flow.syntax import Call, Cast, Constant, Field, Name, Tree, UnknownSyntax, walk
 
 Columns = Callable[[exp.Column], "Type | None"]
+_FORMS_OF = (arithmetic, comparison, conditions, dates, formats, nested, numbers, patterns, strings, temporal)
+"""Modules that add forms to the verified set."""
+
 _CASES = ("upper", "ucase", "lower", "lcase")
 _MOST = 1 << 16  # characters of SQL; what is longer is an accident
 
@@ -43,7 +57,7 @@ def translate(sql: str, column: Columns) -> Translated:
     try:
         tree = parse(sql)
     except UnknownSyntax as error:
-        raise Unverified(error.message, hint="Spark reads it") from None
+        raise Unverified(error.message, hint=HINT) from None
     term = _Translation(column).term(tree)
     if not is_stored(term.type):
         raise refusal(sql, f"is {term.type}")

@@ -6,12 +6,14 @@ An `Aggregate` is what the user writes; bound to a node's columns it is a `Measu
 from __future__ import annotations
 
 import builtins
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from riverrun.columns import filter_column, value_column
 from riverrun.ddl import Array, Column, Decimal, Struct, Type
 from riverrun.durations import Duration
 from riverrun.errors import Invalid, NotFound
-from riverrun.flow.expressions import Expression, condition, expression
+from riverrun.flow.expressions import Expression, Wanted, condition, expression
 from riverrun.flow.place import declaration
 from riverrun.flow.schema import BIGINT, DOUBLE, Schema, is_integral, is_key, is_numeric, is_orderable, is_scalar
 from riverrun.flow.spans import positive
@@ -48,6 +50,10 @@ class Measure:
     n: int | None = None
     per: int | None = None
 
+    def result(self, value: Type | None) -> Type | None:
+        """The type of the result over values of this type, by Spark's rules."""
+        return _result(self.kind, value)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns it reads."""
@@ -76,6 +82,25 @@ def measure(name: str, aggregate: Aggregate, schema: Schema, hidden: frozenset[s
             hint="Use a part of it, or to_json of it",
         )
     return Measure(name, kind, _result(kind, known), value, where, aggregate.q, aggregate.n, aggregate.per)
+
+
+def aggregated(by: Sequence[str], measures: Sequence[Measure]) -> Wanted:
+    """What a kernel that aggregates is given: the columns of groups, and what each measure reads and filters by."""
+    wanted: Wanted = [(name, None) for name in by]
+    for number, one in enumerate(measures):
+        if one.value:
+            wanted.append((value_column(number), one.value))
+        if one.where:
+            wanted.append((filter_column(number), one.where))
+    return wanted
+
+
+def resolve_aggregates(
+    columns: Sequence[tuple[str, Type | None]], measures: Sequence[Measure], came: Mapping[str, Type]
+) -> list[tuple[str, Type | None]]:
+    """Columns with the types of their aggregates, now that the types of what is aggregated are known."""
+    results = {one.name: one.result(came.get(value_column(number))) for number, one in enumerate(measures)}
+    return [(name, results.get(name) if known is None else known) for name, known in columns]
 
 
 def _result(kind: str, known: Type | None) -> Type | None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
 
 from riverrun.ddl import Array, Column, Decimal, Map, Scalar, Struct, Type
 from riverrun.flow.literals import DAY_TIME, YEAR_MONTH, interval_type
 from riverrun.flow.schema import (
     BIGINT,
-    BOOLEAN,
     DATE,
     DOUBLE,
     STRING,
@@ -88,11 +86,13 @@ def wider(left: Type, right: Type) -> Type | None:
 
 def widest(types: Iterable[Type], strings: bool = True) -> Type | None:
     """The type that all have in common, looked for from left to right."""
-
-    def step(found: Type | None, other: Type) -> Type | None:
-        return None if found is None else wider(found, other) if strings else exact_wider(found, other)
-
-    return reduce(step, types, VOID)
+    both = wider if strings else exact_wider
+    widest_so_far: Type | None = VOID
+    for other in types:
+        if widest_so_far is None:
+            return None
+        widest_so_far = both(widest_so_far, other)
+    return widest_so_far
 
 
 def promoted(left: Type, right: Type) -> Type | None:
@@ -120,13 +120,13 @@ def _nested(left: Type, right: Type, strings: bool) -> Type | None:
             keys, values = both(key, other_key), both(value, other_value)
             return Map(keys, values) if keys and values else None
         case Struct(fields), Struct(others) if len(fields) == len(others):
-            made = []
-            for one, other in zip(fields, others, strict=True):
-                kind = both(one.type, other.type)
-                if kind is None or one.name.lower() != other.name.lower():
+            columns = []
+            for mine, yours in zip(fields, others, strict=True):
+                kind = both(mine.type, yours.type)
+                if kind is None or mine.name.lower() != yours.name.lower():
                     return None
-                made.append(Column(one.name, kind, one.nullable or other.nullable))
-            return Struct(tuple(made))
+                columns.append(Column(mine.name, kind, mine.nullable or yours.nullable))
+            return Struct(tuple(columns))
     return None
 
 
@@ -202,7 +202,7 @@ def datetime_result(operator: str, left: Type, right: Type) -> Type | None:
     match operator:
         case "+" if is_datetime(right):
             return datetime_result("+", right, left) if not is_datetime(left) else None
-        case "+" | "-" if left == DATE and (is_integral(right) and right != BIGINT or right == INTERVAL_DAY):
+        case "+" | "-" if left == DATE and ((is_integral(right) and right != BIGINT) or right == INTERVAL_DAY):
             return DATE
         case "+" | "-" if left == DATE and is_days(right):
             return TIMESTAMP

@@ -14,7 +14,9 @@ from riverrun.flow import names
 from riverrun.flow.expressions import ordering
 from riverrun.flow.graph import Graph
 from riverrun.flow.names import Names
-from riverrun.flow.nodes import AlertEnd, End, Newest, Node, Top, TopicEnd, ViewEnd, unseen
+from riverrun.flow.operators.ends import AlertEnd, End, TopicEnd, ViewEnd
+from riverrun.flow.operators.node import Node
+from riverrun.flow.operators.top import Newest, Top
 from riverrun.flow.place import caller
 from riverrun.flow.schema import Schema
 from riverrun.flow.spans import positive, span
@@ -31,11 +33,9 @@ def one_per_key(graph: Graph, node: Node, key: Names | None) -> Node:
     return graph.add(Newest(inputs=(node,), place=caller(), order=order, per=names.columns("key", key, node.schema)))
 
 
-def view(name: str, node: Node, key: Names | None, history: Duration | None, to: str | None) -> ViewEnd:
+def view(name: str, node: Node, key: Names | None, history: Duration | None) -> ViewEnd:
     """A view; the hidden parts of a table's key are always part of the view's."""
     check_name(name, "view")
-    if to is not None and (not isinstance(to, str) or ":" not in to):
-        raise Invalid(f"view {name!r}: to is an address, not {to!r}", hint='Write "redis://…", "search:…" or "delta:…"')
     chosen = names.columns("key", key, node.schema)
     _check_key(f"view {name!r}", node, chosen if key is not None else node.key)
     hidden = [part for part in node.key if part.startswith("_")]
@@ -48,7 +48,7 @@ def view(name: str, node: Node, key: Names | None, history: Duration | None, to:
                 f"view {name!r}: {part!r} is {node.schema[part]}, which cannot be part of a key",
                 hint="Group by its fields, or by to_json of it",
             )
-    return ViewEnd(name=name, node=node, place=caller(), key=full, history=kept, to=to)
+    return ViewEnd(name=name, node=node, place=caller(), key=full, history=kept)
 
 
 def topic(name: str, node: Node, key: Names | None) -> TopicEnd:
@@ -61,7 +61,7 @@ def topic(name: str, node: Node, key: Names | None) -> TopicEnd:
         hint = f"Write key={visible!r}" if visible else 'Write key="…"'
         raise Invalid(f"topic {name!r} is of {what} and needs a key", hint=hint)
     _check_key(f"topic {name!r}", node, chosen)
-    if node.is_table and unseen(node.key, node) and not _is_ranked(node, chosen):
+    if node.is_table and node.hidden_key and not _is_ranked(node, chosen):
         raise Invalid(
             f"topic {name!r}: several rows of this table may have the same key {list(chosen)}",
             hint='Of a union write each table to a topic of its own; of top(…, rank="r") let the key be `per` and the rank',

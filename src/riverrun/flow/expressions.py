@@ -53,6 +53,10 @@ class Expression:
         return self.sql
 
 
+Wanted = list[tuple[str, Expression | None]]
+"""The columns that are read of a node: (name, expression over the node's columns; None: the column itself)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """One part of an ordering: "amount desc"."""

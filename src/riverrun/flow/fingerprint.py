@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from riverrun.flow.nodes import End, Node, ViewEnd
-from riverrun.flow.nodes.node import Columns, canonical
+from riverrun.flow.operators.ends import End, ViewEnd
+from riverrun.flow.operators.node import Columns, Node, canonical
 
 
 def fingerprints(nodes: Sequence[Node]) -> dict[str, str]:

@@ -14,21 +14,13 @@ from riverrun.columns import check_name
 from riverrun.durations import Duration
 from riverrun.errors import Invalid
 from riverrun.flow import ends, names
-from riverrun.flow.fingerprint import fingerprints, needed, view_fingerprints
+from riverrun.flow.analysis import below, sources
 from riverrun.flow.graph import Graph, InputTopic, WrittenTopic
 from riverrun.flow.names import Names
-from riverrun.flow.nodes import (
-    AlertEnd,
-    ClockNode,
-    End,
-    Lookup,
-    Node,
-    Source,
-    StreamSource,
-    TableSource,
-    TopicEnd,
-    ViewEnd,
-)
+from riverrun.flow.operators.ends import AlertEnd, End, TopicEnd, ViewEnd
+from riverrun.flow.operators.node import Node
+from riverrun.flow.operators.source import StreamSource
+from riverrun.flow.operators.table import TableSource
 from riverrun.flow.place import caller, declaration
 from riverrun.flow.relation import Relation
 from riverrun.flow.render import document, mermaid
@@ -90,10 +82,9 @@ class Flow:
         node: Relation,
         key: Names | None = None,
         history: Duration | None = None,
-        to: str | None = None,
     ) -> ViewEnd:
         """A queryable table of the results. Of a stream without `key` every row stays; with one, the newest."""
-        end = ends.view(name, ends.one_per_key(self.graph, self._result("view", node), key), key, history, to)
+        end = ends.view(name, ends.one_per_key(self.graph, self._result("view", node), key), key, history)
         return ends.added(self.views, end)
 
     @declaration
@@ -129,13 +120,7 @@ class Flow:
     @property
     def nodes(self) -> list[Node]:
         """The nodes that the ends are computed from; inputs come first."""
-        used: set[str] = set()
-        waiting = [end.node for end in self.ends]
-        while waiting:
-            node = waiting.pop()
-            if node.id not in used:
-                used.add(node.id)
-                waiting.extend(node.inputs)
+        used = {node.id for end in self.ends for node in below(end.node)}
         return [node for node in self.declared if node.id in used]
 
     def topics(self) -> dict[str, InputTopic]:
@@ -145,54 +130,7 @@ class Flow:
     @property
     def inputs(self) -> list[str]:
         """The topics that its ends are computed from, in order."""
-        return sorted({node.topic for node in self.nodes if isinstance(node, Source)})
-
-    def depth(self, node: Node | Relation) -> int:
-        """How many stateful nodes the longest way to this one has, itself included."""
-        found = node.node if isinstance(node, Relation) else node
-        return max((self.depth(below) for below in found.inputs), default=0) + found.stateful
-
-    def lags(self, node: Node | Relation) -> dict[str, int]:
-        """For each source (or clock) below, how far the node's watermark stays behind that one's, in microseconds.
-
-        The node's watermark is the smallest of (source's watermark − lag).
-        """
-        found = node.node if isinstance(node, Relation) else node
-        if isinstance(found, Source | ClockNode):
-            return {found.id: 0}
-        worst: dict[str, int] = {}
-        # A table that is looked up does not hold the stream's time back: results have the time of the stream's rows.
-        for below in found.inputs[:1] if isinstance(found, Lookup) else found.inputs:
-            for root, lag in self.lags(below).items():
-                worst[root] = max(worst.get(root, 0), lag + below.delay)
-        return worst
-
-    def holds(self, source: Source) -> list[int]:
-        """For each way from a source to an end on which time alone changes something: how long after a row, at most."""
-        found: list[int] = []
-
-        def follow(node: Node, held: int) -> None:
-            if node is source:
-                found.extend([held] if held else [])
-            for below in node.inputs:
-                follow(below, held + node.hold + (below.delay if held or node.hold else 0))
-
-        for end in self.ends:
-            follow(end.node, 0)
-        return found
-
-    def needed(self) -> dict[str, tuple[str, ...]]:
-        """For each node, by id, the columns that its readers need of it, in its order; hidden ones last."""
-        return needed(self.nodes, self.ends)
-
-    def fingerprint(self) -> dict[str, str]:
-        """For each stateful node, by id, a hash that changes if and only if it or what is below computes otherwise."""
-        return fingerprints(self.nodes)
-
-    def view_fingerprint(self) -> dict[str, str]:
-        """For each view, by id, a hash that changes if and only if it takes other rows or columns from the stateful
-        nodes and topics behind it, or has another key."""
-        return view_fingerprints(list(self.views.values()))
+        return sorted({source.topic for source in sources(self.nodes)})
 
     def to_json(self) -> dict[str, Any]:
         """The flow as a JSON document: nodes, edges, ends."""

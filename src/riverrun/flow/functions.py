@@ -88,5 +88,17 @@ LIKE_ALL = _words("coalesce greatest least nvl ifnull nanvl")
 # Casts that are written as functions.
 CASTS: dict[str, Type] = {
     name: Scalar(name)
-    for name in "boolean tinyint smallint int bigint float double date timestamp string binary".split()
+    for name in [
+        "boolean",
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "float",
+        "double",
+        "date",
+        "timestamp",
+        "string",
+        "binary",
+    ]
 }

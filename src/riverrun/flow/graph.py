@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TypeVar
 
 from riverrun.errors import Invalid
-from riverrun.flow.nodes.node import Node, canonical
-from riverrun.flow.nodes.rows import Transform
-from riverrun.flow.nodes.sources import Source
+from riverrun.flow.operators.node import Node, canonical
 from riverrun.flow.place import Place
 from riverrun.flow.schema import Schema
 
@@ -53,12 +50,8 @@ class Graph:
 
         The id names which computation it is; nodes that differ only in how they do it are numbered as they come.
         """
-        if isinstance(node, Source):
-            base = f"{node.kind}-{node.topic}"
-        else:
-            base = f"{node.kind}-{hashlib.sha256(node.identity.encode()).hexdigest()[:10]}"
         for number in count(1):
-            id = base if number == 1 else f"{base}~{number}"
+            id = node.base_id if number == 1 else f"{node.base_id}~{number}"
             known = self.nodes.get(id)
             if known is None:
                 added = replace(node, id=id)
@@ -112,24 +105,10 @@ class Graph:
             )
 
 
-def topics_below(node: Node) -> set[str]:
-    """The topics a node is computed from."""
-    topics: set[str] = set()
-    seen: set[str] = set()
-    left = [node]
-    while left:
-        one = left.pop()
-        if isinstance(one, Source):
-            topics.add(one.topic)
-        left += [below for below in one.inputs if below.id not in seen]
-        seen.update(below.id for below in one.inputs)
-    return topics
-
-
 def _same(known: Node, node: Node) -> bool:
     if len(known.inputs) != len(node.inputs) or any(a is not b for a, b in zip(known.inputs, node.inputs, strict=True)):
         return False
-    if isinstance(known, Transform) and isinstance(node, Transform) and known.function is not node.function:
+    if any(one is not other for one, other in zip(known.functions, node.functions, strict=True)):
         return False
     return canonical(tuple(known.settings(frozenset(known.schema)).items())) == canonical(
         tuple(node.settings(frozenset(node.schema)).items())

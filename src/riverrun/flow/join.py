@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from riverrun.ddl import Type
 from riverrun.errors import Invalid, NotFound
 from riverrun.flow.names import Names, pairs, refuse_key
-from riverrun.flow.nodes import Node, Output, Pair
+from riverrun.flow.operators.join import Output, Pair
+from riverrun.flow.operators.node import Node
 from riverrun.flow.schema import Schema, common, comparable
 
 _SUFFIX = re.compile(r"\w+")

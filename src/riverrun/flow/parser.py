@@ -29,7 +29,19 @@ _LEVELS = (
     ("+", "-", "||"),
     ("*", "/", "%", "div"),
 )
-_UNITS = "year quarter month week day dayofyear hour minute second millisecond microsecond".split()
+_UNITS = [
+    "year",
+    "quarter",
+    "month",
+    "week",
+    "day",
+    "dayofyear",
+    "hour",
+    "minute",
+    "second",
+    "millisecond",
+    "microsecond",
+]
 _BY_UNIT = {
     **dict.fromkeys(("timestampadd", "dateadd", "date_add"), "timestampadd"),
     **dict.fromkeys(("timestampdiff", "datediff", "date_diff", "timediff"), "timestampdiff"),
@@ -199,7 +211,7 @@ class _Parser:
         self.next += 1
         return word.text if word.kind == "quoted" else self.sql[word.start : word.end]
 
-    def primary(self) -> Tree:
+    def primary(self) -> Tree:  # noqa: RET503  # `fail` does not return
         start = self.next
         match self.kind:
             case "string":
@@ -213,7 +225,8 @@ class _Parser:
                 return self.parenthesized(start)
             case "word":
                 return self.named(start)
-        self.fail()
+            case _:
+                self.fail()
 
     def string(self) -> Constant:
         """A string; several in a row are one."""

@@ -12,7 +12,11 @@ from riverrun.flow.aggregates import Aggregate, Measure, measure
 from riverrun.flow.expressions import Expression, condition, expression, item, ordering
 from riverrun.flow.graph import Graph
 from riverrun.flow.names import Names
-from riverrun.flow.nodes import Drop, Group, Node, Select, Top, Transform, Union, Where, WithColumns
+from riverrun.flow.operators.group import Group
+from riverrun.flow.operators.node import Node
+from riverrun.flow.operators.rows import Drop, Select, Union, Where, WithColumns
+from riverrun.flow.operators.top import Top
+from riverrun.flow.operators.transform import Transform
 from riverrun.flow.place import caller, declaration
 from riverrun.flow.schema import Schema, comparable, is_key
 
@@ -103,17 +107,21 @@ class Relation:
         return self._row(Drop, names=tuple(dict.fromkeys(dropped)))
 
     @declaration
-    def union(self, other: Self) -> Self:
-        """The rows of both; columns are matched by name."""
-        self._check_other("union", other)
-        if type(other) is not type(self):
-            raise Invalid(
-                "union takes two streams or two tables", hint="t.changes() makes a stream, s.latest(key) a table"
-            )
-        parts = [*_branches(self.node), *_branches(other.node)]
-        for node in parts:
-            known_columns("union", node)
-        _check_union(self.schema, other.schema)
+    def union(self, *others: Self) -> Self:
+        """The rows of all; columns are matched by name."""
+        if not others:
+            raise Invalid("union needs another stream or table", hint="Write a.union(b) or a.union(b, c)")
+        known_columns("union", self.node)
+        parts = list(_branches(self.node))
+        for other in others:
+            self._check_other("union", other)
+            if type(other) is not type(self):
+                raise Invalid(
+                    "union takes streams or tables, not both", hint="t.changes() makes a stream, s.latest(key) a table"
+                )
+            known_columns("union", other.node)
+            _check_union(self.schema, other.schema)
+            parts += _branches(other.node)
         return self._row(Union, *parts)
 
     @declaration
@@ -223,8 +231,8 @@ class Misplaced(Invalid, AttributeError):
     """A method of streams used on a table, or the other way round."""
 
 
-def misplaced(here: str, there: str, name: str, known: tuple[str, ...], hint: str) -> AttributeError:
+def misplaced(here: str, there: str, name: str, other: type[Relation], hint: str) -> AttributeError:
     """The error for a method that only the other kind has, with the place; for other names the usual one."""
-    if name not in known:
+    if name.startswith("_") or not callable(getattr(other, name, None)):
         return AttributeError(f"a {here} has no {name!r}")
     return Misplaced(f"{caller()}: {name} is a method of a {there}, and this is a {here}", hint=hint)

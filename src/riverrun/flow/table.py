@@ -10,7 +10,11 @@ from riverrun.errors import Invalid
 from riverrun.flow import names
 from riverrun.flow.join import joined
 from riverrun.flow.names import Names
-from riverrun.flow.nodes import END, START, Changes, JoinTables, Node, Row, Versus, Window
+from riverrun.flow.operators.changes import Changes
+from riverrun.flow.operators.join_tables import JoinTables
+from riverrun.flow.operators.node import Node, Row
+from riverrun.flow.operators.versus import Versus
+from riverrun.flow.operators.window import END, START, Window
 from riverrun.flow.place import declaration
 from riverrun.flow.relation import Relation, known_columns, misplaced
 from riverrun.flow.spans import positive
@@ -18,8 +22,6 @@ from riverrun.flow.windows import Session, Sliding
 
 if TYPE_CHECKING:
     from riverrun.flow.stream import Stream
-
-_OF_STREAMS = ("window", "dedupe", "clock", "latest", "as_of")
 
 
 class Table(Relation):
@@ -72,7 +74,9 @@ class Table(Relation):
         return Stream(self.graph, self._add(Changes))
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise misplaced("table", "stream", name, _OF_STREAMS, "t.changes() makes a stream of a table")
+        from riverrun.flow.stream import Stream
+
+        raise misplaced("table", "stream", name, Stream, "t.changes() makes a stream of a table")
 
 
 def _window(node: Node) -> Window | None:

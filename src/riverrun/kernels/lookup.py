@@ -47,8 +47,9 @@ class LookupKernel:
         used, on = self.sides.used("right"), self.sides.right_on
         tables = {"table": TableSpec(used, identity=on, probe=on)}
         if self.retracts:
-            answer = {**used, TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64()}
-            tables["answers"] = TableSpec(answer, identity=ID, probe=ID, bucket=TIME)
+            route = {f"_on{n}": self.sides.left[name] for n, name in enumerate(self.sides.left_on)}
+            answer = {**used, **route, TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64()}
+            tables["answers"] = TableSpec(answer, identity=ID, probe=ID, bucket=TIME, route=tuple(route))
         return tables
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
@@ -110,6 +111,7 @@ class LookupKernel:
         )
 
     def _remember(self, kept: StateTable, rows: pl.DataFrame, answers: pl.DataFrame, clock: EpochClock) -> None:
-        given = answers.with_columns(rows.select(TIME, *ID).get_columns())
+        on = [rows[name].alias(f"_on{n}") for n, name in enumerate(self.sides.left_on)]
+        given = answers.with_columns(*rows.select(TIME, *ID).get_columns(), *on)
         kept.put(given.filter(pl.col(TIME) >= clock.end))
         kept.release(clock.end)

@@ -25,7 +25,7 @@ _HIDDEN = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64(), ARRIVAL:
 def retained(by: Sequence[str], schema: Mapping[str, pl.DataType], marks: Mapping[str, pl.DataType]) -> TableSpec:
     """A table of rows with the columns of `schema` (`by` and what is aggregated), and marks of the kernel's own."""
     columns = {**schema, **({} if by else {ALL: pl.Int8()}), **marks, **_HIDDEN}
-    return TableSpec(columns, identity=(ARRIVAL,), probe=keys(by), bucket=TIME)
+    return TableSpec(columns, identity=(ARRIVAL,), probe=keys(by), bucket=TIME, route=tuple(by))
 
 
 def numbered(rows: pl.DataFrame, by: Sequence[str], clock: EpochClock) -> pl.DataFrame:

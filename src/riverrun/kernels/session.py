@@ -53,7 +53,9 @@ class SessionKernel:
         rows = retained(self.by, self.schema, {})
         key = {name: rows.schema[name] for name in self._key}
         results = {"_issued": pl.Boolean(), **self.aggregates.schema}
-        sessions = TableSpec({**key, **_SPAN, **results}, identity=("_first",), probe=self._key, bucket="_end")
+        sessions = TableSpec(
+            {**key, **_SPAN, **results}, identity=("_first",), probe=self._key, bucket="_end", route=self.by
+        )
         return {"rows": rows, "sessions": sessions}
 
     @property

@@ -46,7 +46,10 @@ class SlidingKernel:
         if not self._reissues:
             return {"rows": rows}
         columns = {**{name: rows.schema[name] for name in self._key}, TIME: pl.Int64(), **self.aggregates.schema}
-        return {"rows": rows, "results": TableSpec(columns, identity=(TIME,), probe=self._key, bucket=TIME)}
+        return {
+            "rows": rows,
+            "results": TableSpec(columns, identity=(TIME,), probe=self._key, bucket=TIME, route=self.by),
+        }
 
     @property
     def _key(self) -> tuple[str, ...]:

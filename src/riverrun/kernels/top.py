@@ -78,8 +78,8 @@ class TopKernel:
     @property
     def tables(self) -> Mapping[str, TableSpec]:
         columns = {**self._columns, **({} if self.per else {ALL: pl.Int8()})}
-        head = TableSpec({**columns, ROOM: pl.Int32()}, identity=self._id, probe=keys(self.per))
-        rest = TableSpec(columns, identity=self._id, probe=keys(self.per))
+        head = TableSpec({**columns, ROOM: pl.Int32()}, identity=self._id, probe=keys(self.per), route=self.per)
+        rest = TableSpec(columns, identity=self._id, probe=keys(self.per), route=self.per)
         return {HEAD: head, REST: rest} if self.retracts else {HEAD: head}
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:

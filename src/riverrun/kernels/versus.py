@@ -37,7 +37,7 @@ class VersusKernel:
     @property
     def tables(self) -> Mapping[str, TableSpec]:
         schema = {**self.schema, ALL: pl.Int8(), TIME: pl.Int64()}
-        return {"windows": TableSpec(schema, identity=(START,), probe=keys(self.by), bucket=TIME)}
+        return {"windows": TableSpec(schema, identity=(START,), probe=keys(self.by), bucket=TIME, route=self.by)}
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived, windows = inputs["in"], state["windows"]

@@ -34,13 +34,6 @@ HEARD = {"producer": pl.String(), "time": pl.Int64(), "received": pl.Int64()}
 Times = npt.NDArray[np.int64]
 
 
-def ahead(times: Times, received: Times, max_skew: int | None) -> npt.NDArray[np.bool_]:
-    """Mask of the rows to quarantine: further than `max_skew` beyond their receive time. They move no watermark."""
-    if max_skew is None:
-        return np.zeros(len(times), np.bool_)
-    return np.asarray(times > received + max_skew)
-
-
 def combined(watermarks: Iterable[int]) -> int:
     """The watermark of an operator: the smallest of its inputs'."""
     return min(watermarks, default=MIN_TIME)

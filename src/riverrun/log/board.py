@@ -10,7 +10,8 @@ import mmap
 import os
 from typing import NamedTuple
 
-from riverrun.errors import Corrupt, NewerFormat
+from riverrun import durable
+from riverrun.errors import Corrupt, NewerFormat, NotFound, Unavailable
 
 _MAGIC = int.from_bytes(b"RRBOARD1", "little")
 _PREFIX = _MAGIC & ((1 << 56) - 1)
@@ -26,7 +27,7 @@ class Ends(NamedTuple):
 
     commit: int  # number of the last append
     segment: int  # first commit of the segment it is in
-    end: int  # byte behind it
+    end: int  # byte after it
     begin: int  # byte where it begins
     received: int  # its receive time, which never goes back
     producers: int  # how many appends so far had a producer
@@ -47,7 +48,7 @@ class Board:
 
     def __init__(self, path: str, partitions: int) -> None:
         size = 8 * (_FIRST_NOTICE + 2 * _notice_words(partitions))
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = durable.open_file(path, os.O_RDWR | os.O_CREAT)
         try:
             if os.fstat(fd).st_size < size:
                 # Real bytes, not a hole: a store into a hole on a full disk would be a SIGBUS.
@@ -81,10 +82,6 @@ class Board:
 
     def durable(self) -> Ends:
         return self._read(self._durable)
-
-    def version(self, durable: bool) -> int:
-        """A number that changes with every notice; cheap enough to poll."""
-        return self._words[self._durable if durable else self._written]
 
     def publish_written(self, ends: Ends) -> None:
         self._publish(self._written, ends)
@@ -124,6 +121,20 @@ class Board:
     def dropped(self) -> bool:
         """The topic was dropped, perhaps by another process: whoever has its files open writes to nowhere."""
         return self._words[_STATE] == _DROPPED
+
+    def refuse_dropped(self, topic: str) -> None:
+        """Whoever has the files of a dropped topic open must not write to nowhere."""
+        if self.dropped:
+            raise NotFound(f"topic {topic} was dropped", hint="Open it anew if it was made again")
+
+    def refuse_failed(self, topic: str) -> None:
+        """After a failed fsync nothing is accepted until somebody has looked; in a dropped topic nothing at all."""
+        self.refuse_dropped(topic)
+        if self.failed:
+            raise Unavailable(
+                f"topic {topic} accepts no writes: an fsync failed, so nobody knows what is on the disk",
+                hint=f"Check the disk, then run: riverrun topic repair {topic}",
+            )
 
     @property
     def recoveries(self) -> int:

@@ -8,34 +8,44 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 
+from riverrun import durable
 from riverrun.columns import check_name
 from riverrun.errors import Corrupt, NotFound, Unavailable, did_you_mean
 from riverrun.failpoints import failpoint
-from riverrun.log import embedded
-from riverrun.log.archive import archive_of, discard
 from riverrun.log.board import mark_dropped
 from riverrun.log.coordination import Coordination
-from riverrun.log.durability import sync_file
-from riverrun.log.embedded import EmbeddedTopic, load_spec
-from riverrun.log.spec import TopicSpec
+from riverrun.log.embedded import EmbeddedBackend
+from riverrun.log.segment_archive import archive_directory, discard_archive
+from riverrun.log.spec import TopicSpec, Unset
+from riverrun.log.stored_spec import StoredSpec
+from riverrun.log.topic import Topic
+from riverrun.log.topic_directory import create_topic, load_spec
 from riverrun.settings import Settings
 
 
 class Catalogue:
-    """Topics under one directory."""
+    """Topics under one directory. `open_topic` is how they reach each other, by default `open`."""
 
-    def __init__(self, directory: str, settings: Settings, coordination: Coordination) -> None:
+    def __init__(
+        self,
+        directory: str,
+        settings: Settings,
+        coordination: Coordination,
+        open_topic: Callable[[TopicSpec], Topic] | None = None,
+    ) -> None:
         self._directory = directory
         self._settings = settings
         self._coordination = coordination
+        self._open_topic = open_topic or self.open
 
     def names(self) -> list[str]:
         with self._coordination.reading() as db:
             return [name for (name,) in db.execute("select name from topics order by name")]
 
-    def open(self, spec: TopicSpec) -> EmbeddedTopic:
+    def open(self, spec: TopicSpec) -> Topic:
         """Open the topic, make it if it is not there yet, and let its schema grow if the spec adds columns."""
         path = self._path(spec.name)
         if os.path.exists(self._dropped(spec.name)):
@@ -47,12 +57,12 @@ class Catalogue:
                     f"topic {spec.name} is in the catalogue, but its files are missing from {path}",
                     hint=f"Restore them from a copy, or forget it: riverrun topic drop {spec.name}",
                 )
-            if not isinstance(spec.schema, str):
+            if isinstance(spec.schema, Unset):
                 raise NotFound(f"there is no topic {spec.name!r}", hint=did_you_mean(spec.name, self.names()))
-            self._make(path, spec.resolved())
+            self._make(path, spec.resolve())
         if not registered:
             self._register(spec.name)
-        return self._opened(path, spec)
+        return Topic(self._opened(path, spec), self._coordination, self._settings, self._open_topic)
 
     def drop(self, name: str) -> None:
         """Remove the topic, its rows, and what groups remember of it. Works on a full disk: files go first."""
@@ -69,11 +79,11 @@ class Catalogue:
         was_there = os.path.exists(dropped)
         if os.path.exists(f"{dropped}/topic.json"):
             try:
-                archive = archive_of(load_spec(dropped)[0])
+                archive = archive_directory(load_spec(dropped)[0])
             except Corrupt:
                 archive = None  # what a damaged topic had in its archive, nobody can tell any more
             if archive:
-                discard(archive)
+                discard_archive(archive)
         with suppress(FileNotFoundError):  # somebody else who opens it finishes the same
             mark_dropped(f"{dropped}/state")
             for entry in os.scandir(dropped):
@@ -93,27 +103,33 @@ class Catalogue:
         # The empty directory stays until the catalogue has forgotten the topic, as the sign that it was dropped, not lost.
         return f"{self._directory}/.dropped-{name}"
 
-    def _opened(self, path: str, spec: TopicSpec) -> EmbeddedTopic:
+    def _opened(self, path: str, spec: TopicSpec) -> EmbeddedBackend:
         try:
-            topic = EmbeddedTopic(path, self._settings, self._coordination)
+            backend = EmbeddedBackend(path, self._settings)
         except OSError as error:
             raise Unavailable(
                 f"topic {spec.name}: {path} cannot be opened ({error.strerror})",
                 hint="The directory must be readable and writable",
             ) from error
-        spec.check_same(topic.spec)
-        if isinstance(spec.schema, str) and spec.schema != topic.spec.schema and topic.evolve(spec.schema):
-            topic.close()
-            topic = EmbeddedTopic(path, self._settings, self._coordination)
-        topic.opener = self.open
-        return topic
+        grown = False
+        try:
+            spec.check_same(backend.spec)
+            if not isinstance(spec.schema, Unset) and spec.schema != backend.spec.schema:
+                grown = backend.grow(spec.schema)
+        except BaseException:
+            backend.close()
+            raise
+        if grown:
+            backend.close()
+            backend = EmbeddedBackend(path, self._settings)
+        return backend
 
-    def _make(self, path: str, spec: TopicSpec) -> None:
+    def _make(self, path: str, spec: StoredSpec) -> None:
         try:
             if not os.path.exists(self._directory):
-                os.makedirs(self._directory, exist_ok=True)
-                sync_file(os.path.dirname(self._directory), os.fsync)
-            embedded.create(path, spec)
+                durable.make_directory(self._directory)
+                durable.sync_directory(os.path.dirname(self._directory))
+            create_topic(path, spec)
         except OSError as error:
             raise Unavailable(f"topic {spec.name} cannot be made in {path} ({error.strerror})") from error
 

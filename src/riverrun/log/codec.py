@@ -13,7 +13,7 @@ from riverrun.log import frame as frames
 from riverrun.log.frame import DELETED, LZ4, OFFSETS, RECEIVED, TIME, Frame
 from riverrun.log.partitioner import partition_keys
 from riverrun.log.rows import is_larger, key_text
-from riverrun.log.spec import TopicSpec
+from riverrun.log.stored_spec import StoredSpec
 
 MOMENT = pa.timestamp("us", "UTC")
 HIDDEN = {
@@ -37,9 +37,8 @@ def body_schema(schema: pa.Schema, flags: int) -> pa.Schema:
     return pa.schema([*(field.with_nullable(True) for field in schema), *extra])
 
 
-def encode_batch(batch: pa.RecordBatch, spec: TopicSpec, version: int, next_partition: int) -> list[Frame]:
+def encode_batch(batch: pa.RecordBatch, spec: StoredSpec, version: int, next_partition: int) -> list[Frame]:
     """Frames of a checked batch, by partition. Without a key the whole batch goes to `next_partition`."""
-    assert isinstance(spec.partitions, int)
     out: list[Frame] = []
     for partition, part in _split(batch, spec, spec.partitions, next_partition):
         for piece in _pieces(part):
@@ -48,7 +47,7 @@ def encode_batch(batch: pa.RecordBatch, spec: TopicSpec, version: int, next_part
 
 
 def _split(
-    batch: pa.RecordBatch, spec: TopicSpec, partitions: int, next_partition: int
+    batch: pa.RecordBatch, spec: StoredSpec, partitions: int, next_partition: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     if not spec.key:
         yield next_partition % partitions, batch
@@ -70,7 +69,7 @@ def _split(
             at += count
 
 
-def _chosen(batch: pa.RecordBatch, spec: TopicSpec, partitions: int) -> np.ndarray:
+def _chosen(batch: pa.RecordBatch, spec: StoredSpec, partitions: int) -> np.ndarray:
     keys = key_text(batch, spec.key)
     return partition_keys(pc.fill_null(keys, "") if keys.null_count else keys, partitions)
 
@@ -86,7 +85,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def encode_rows(
-    batch: pa.RecordBatch, spec: TopicSpec, version: int, partition: int, received: tuple[int, int] = (0, 0)
+    batch: pa.RecordBatch, spec: StoredSpec, version: int, partition: int, received: tuple[int, int] = (0, 0)
 ) -> Frame:
     """One frame. `_received` and `_offset` columns are there when rows are written again; then offsets are theirs."""
     names = batch.schema.names
@@ -129,9 +128,9 @@ def encode_rows(
     )
 
 
-def time_range(batch: pa.RecordBatch, spec: TopicSpec) -> tuple[int, int]:
+def time_range(batch: pa.RecordBatch, spec: StoredSpec) -> tuple[int, int]:
     """Smallest and largest event time. Tombstones have none where a column holds it: they move no watermark."""
-    name = spec.time if isinstance(spec.time, str) else "_time"
+    name = spec.time or "_time"
     if name not in batch.schema.names:
         return frames.NO_TIME, frames.NO_TIME
     column = batch.column(name)
@@ -143,11 +142,11 @@ def time_range(batch: pa.RecordBatch, spec: TopicSpec) -> tuple[int, int]:
     return (frames.NEVER, frames.NO_TIME) if low is None else (low, high)
 
 
-def _maxima(batch: pa.RecordBatch, spec: TopicSpec) -> bytes:
+def _maxima(batch: pa.RecordBatch, spec: StoredSpec) -> bytes:
     """Per producer the largest event time, so that watermarks are planned from headers alone."""
-    if not isinstance(spec.producers, str):
+    if spec.producers is None:
         return b""
-    time = spec.time if isinstance(spec.time, str) else "_time"
+    time = spec.time or "_time"
     if time not in batch.schema.names:
         time = "_received"  # there when rows of several appends were merged
     if time not in batch.schema.names:

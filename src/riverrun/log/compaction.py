@@ -11,11 +11,10 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from riverrun import durable
 from riverrun.durations import wall_clock
-from riverrun.errors import Invalid
 from riverrun.failpoints import failpoint
-from riverrun.log.durability import sync_file
-from riverrun.log.replacement import replace
+from riverrun.log.replacement import replace_segments
 from riverrun.log.rewrite import Pace, Rewritten, at_full_speed, rewrite_segments
 from riverrun.log.sealing import seal
 from riverrun.log.segment import Segment
@@ -23,65 +22,63 @@ from riverrun.log.segments import Entry
 from riverrun.log.survivors import Survivors
 
 if TYPE_CHECKING:
-    from riverrun.log.embedded import EmbeddedTopic
+    from riverrun.log.embedded import EmbeddedBackend
 
 _MARK = "compacted"
 
 
-def compact(topic: EmbeddedTopic) -> dict[str, int]:
+def compact_topic(backend: EmbeddedBackend) -> dict[str, int]:
     """Keep the newest row of every key, and tombstones for the grace period. Gives what was kept and removed."""
-    if not topic.spec.key:
-        raise Invalid(f"topic {topic.name} has no key, so no row replaces another", hint="Use retention instead")
-    with topic.upkeep.alone():
-        if topic.journal.roll():
+    with backend.upkeep.alone():
+        if backend.journal.roll():
             failpoint("compact.rolled")
-        result = compact_sealed(topic)
-        seal(topic)
+        result = compact_sealed(backend)
+        seal(backend)
     return result
 
 
-def compact_if_dirty(topic: EmbeddedTopic, pace: Pace) -> None:
+def compact_if_dirty(backend: EmbeddedBackend, pace: Pace) -> None:
     """Compact when at least half of the sealed bytes came after the last compaction, so bytes are rewritten rarely."""
-    sealed, _ = _sealed(topic)
-    clean = _read_mark(topic)
+    sealed, _ = _sealed(backend)
+    clean = _read_mark(backend)
     sizes = {entry.first_commit: os.path.getsize(entry.path) for entry in sealed}
     dirty = sum(size for first_commit, size in sizes.items() if first_commit > clean)
     if dirty and 2 * dirty >= sum(sizes.values()):
-        compact_sealed(topic, pace)
+        compact_sealed(backend, pace)
 
 
-def compact_sealed(topic: EmbeddedTopic, pace: Pace = at_full_speed) -> dict[str, int]:
+def compact_sealed(backend: EmbeddedBackend, pace: Pace = at_full_speed) -> dict[str, int]:
     """Compact every segment but the active one, for somebody who has the upkeep lock."""
-    sealed, active = _sealed(topic)
+    sealed, active = _sealed(backend)
     before = sum(os.path.getsize(entry.path) for entry in sealed)
     indexes = []
     for entry in sealed:
         segment = Segment(entry.directory, entry.first_commit)
         indexes.append(segment.index(segment.size, pace))
-        topic.know_versions(indexes[-1])
-    horizon = wall_clock() - topic.settings.tombstone_grace
-    survivors = Survivors(topic.spec, topic.schemas, horizon, pace)
-    keeps = survivors.choose(sealed, indexes, _read_mark(topic))
+        backend.know_versions(indexes[-1])
+    horizon = wall_clock() - backend.settings.tombstone_grace
+    survivors = Survivors(backend.spec, backend.schemas, horizon, pace)
+    keeps = survivors.choose(sealed, indexes, _read_mark(backend))
 
     segments = len(sealed)
     left = [survivors.share(index, keep) for index, keep in zip(indexes, keeps, strict=True)]
-    for first, last in _runs(sealed, left, [bool(keep) for keep in keeps], topic.settings.segment_bytes):
+    for first, last in _runs(sealed, left, [bool(keep) for keep in keeps], backend.settings.segment_bytes):
         run = sealed[first:last]
         opened = [Segment(entry.directory, entry.first_commit) for entry in run]
         sources = [Rewritten(s, i, k) for s, i, k in zip(opened, indexes[first:last], keeps[first:last], strict=True)]
         following = sealed[last] if last < len(sealed) else active
-        pieces = rewrite_segments(sources, topic.spec, topic.schemas, pace)
-        replace(topic.journal, run, following, pieces, "compact")
+        pieces = rewrite_segments(sources, backend.spec, backend.schemas, pace)
+        replace_segments(backend.journal, run, following, pieces, "compact")
         segments -= len(run) - 1
     if sealed:
-        _write_mark(topic, active.first_commit - 1)
-    after = sum(os.path.getsize(entry.path) for entry in _sealed(topic)[0])
+        _write_mark(backend, active.first_commit - 1)
+    after = sum(os.path.getsize(entry.path) for entry in _sealed(backend)[0])
     return {**survivors.counts, "segments": segments, "bytes": before - after}
 
 
-def _sealed(topic: EmbeddedTopic) -> tuple[list[Entry], Entry]:
+def _sealed(backend: EmbeddedBackend) -> tuple[list[Entry], Entry]:
     """The segments that may be rewritten, and the active one. What is in the archive stays as it is."""
-    mine = [entry for entry in topic.view()[1] if entry.directory == topic.directory]
+    mine = [entry for entry in backend.journal.extent()[1] if entry.directory == backend.directory]
     return mine[:-1], mine[-1]
 
 
@@ -104,19 +101,15 @@ def _runs(
         yield begin, len(sealed)
 
 
-def _read_mark(topic: EmbeddedTopic) -> int:
+def _read_mark(backend: EmbeddedBackend) -> int:
     """The last commit of the part in which every key is there once. Without the mark, compaction reads everything."""
     try:
-        with open(f"{topic.directory}/{_MARK}", encoding="ascii") as file:
+        with open(f"{backend.directory}/{_MARK}", encoding="ascii") as file:
             return int(file.read())
     except (FileNotFoundError, ValueError):
         return 0
 
 
-def _write_mark(topic: EmbeddedTopic, commit: int) -> None:
-    path = f"{topic.directory}/{_MARK}"
-    with open(path + ".tmp", "w", encoding="ascii") as file:
-        file.write(str(commit))
-    sync_file(path + ".tmp", os.fsync)
-    os.rename(path + ".tmp", path)
+def _write_mark(backend: EmbeddedBackend, commit: int) -> None:
+    durable.write_file(f"{backend.directory}/{_MARK}", str(commit))
     failpoint("compact.marked")

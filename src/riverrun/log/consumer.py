@@ -13,7 +13,7 @@ yielded is committed (after one `member_lease` at the latest).
 
 Where it begins: `start="committed"` is where the group is, or the earliest row if it never committed. Any other start
 is for the group as a whole: it counts for the first member of a group that nobody else is in, whatever was committed
-before. Who joins a running group goes on where the group is. Topics found later begin at their earliest row.
+before. A member that joins a running group goes on where the group is. Topics found later begin at their earliest row.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from riverrun.log.assignment import Slot
 from riverrun.log.coordination import Coordination
 from riverrun.log.feed import Feed, warm_up
 from riverrun.log.membership import Membership
+from riverrun.log.read_range import check_range
 from riverrun.log.topic import Start, Topic
 from riverrun.log.wake import Bell
 from riverrun.position import Position
@@ -45,7 +46,7 @@ class Held:
     """A partition that is this member's."""
 
     epoch: int
-    clean: int  # where reading began, or what was committed since: behind it nothing is in doubt
+    clean: int  # where reading began, or what was committed since: up to it nothing is in doubt
     saved: bool  # whether the group has that as its committed offset
     deadline: int | None  # when it is to be given away, at the latest
 
@@ -116,7 +117,7 @@ class Consumer:
 
     @property
     def position(self) -> Position:
-        """Behind everything that was yielded from the partitions this member reads."""
+        """After everything that was yielded from the partitions this member reads."""
         return Position({name: feed.next for name, feed in self._feeds.items() if feed.next})
 
     def poll(self, timeout: Duration | None = None) -> pa.RecordBatch | None:
@@ -222,16 +223,16 @@ class Consumer:
             keep={slot for slot in self._held if not self._may_go(slot, now)},
         )
         reached = self._reached()
-        known = {slot for slot, grant in grants.items() if slot in self._held and self._held[slot].epoch == grant.epoch}
-        self._lost |= {slot for slot in self._held if slot not in known and self._dirty(slot)}
+        kept = {slot for slot, grant in grants.items() if slot in self._held and self._held[slot].epoch == grant.epoch}
+        self._lost |= {slot for slot in self._held if slot not in kept and self._dirty(slot)}
         # What comes back is read again from the last commit: then nothing of it is missing.
         self._lost -= grants.keys()
         held, offsets = {}, {}
         for slot, grant in grants.items():
-            if slot in known:
+            if slot in kept:
                 held[slot], offsets[slot] = self._held[slot], reached[slot]
             elif slot[0] in self._topics:
-                begin = self._topics[slot[0]].earliest[slot[0]][slot[1]] if grant.offset is None else grant.offset
+                begin = self._topics[slot[0]].begins()[slot[1]] if grant.offset is None else grant.offset
                 held[slot], offsets[slot] = Held(grant.epoch, begin, grant.committed, None), begin
             if slot in held and grant.leaving != (held[slot].deadline is not None):
                 held[slot].deadline = now + self._settings.member_lease if grant.leaving else None
@@ -272,8 +273,8 @@ class Consumer:
         for (name, partition), offset in offsets.items():
             if name not in self._topics:
                 raise Invalid(f"this consumer of group {self.group} does not read topic {name}")
-            topic = self._topics[name]
-            topic.check_range({partition: offset}, dict.fromkeys(range(topic.partitions), 0), topic.latest[name])
+            ends = self._topics[name].ends()
+            check_range(name, {partition: offset}, dict.fromkeys(ends, 0), ends)
 
     def _check_usable(self) -> None:
         if self._pid != os.getpid():
@@ -298,7 +299,7 @@ def _first_offsets(start: Start, topics: Mapping[str, Topic]) -> dict[Slot, int]
         topics = named
     offsets = {}
     for name, topic in topics.items():
-        found = topic.offsets(start, topic.earliest)
-        topic.check_range(found, topic.earliest[name], topic.latest[name])
-        offsets.update({(name, partition): offset for partition, offset in found.items()})
+        begin = topic.offsets(start)
+        topic.check_range(begin)
+        offsets.update({(name, partition): offset for partition, offset in begin.items()})
     return offsets

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from riverrun import durable
 from riverrun.errors import Busy, Closed, Corrupt, DiskFull, NewerFormat, RiverrunError, Unavailable
 from riverrun.log.wake import Bell
 
@@ -154,7 +155,7 @@ class Coordination:
             os.close(fd)
 
     def _wake_file(self) -> int:
-        return os.open(f"{self.path}-wake", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return durable.open_file(f"{self.path}-wake", os.O_WRONLY | os.O_CREAT)
 
     @staticmethod
     def now() -> int:
@@ -193,6 +194,7 @@ class Coordination:
         with self.reading() as db:
             (version,) = db.execute("pragma user_version").fetchone()
             if version == 0 and not self._in_memory:
+                durable.make_private(self.path)  # and with it the files that SQLite puts beside it
                 _use_wal(db)
         if version > _VERSION:
             raise NewerFormat(f"{self.path} was written by a newer Riverrun", hint="Upgrade Riverrun")

@@ -7,14 +7,15 @@ a crash appends the same number again, which has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
 from riverrun import ddl
-from riverrun.errors import NotFound, OutOfRange, Unavailable
+from riverrun.columns import check_name
+from riverrun.errors import NotFound, OutOfRange
 from riverrun.failpoints import failpoint
 from riverrun.log.coordination import Coordination
 from riverrun.log.producers import Claim
@@ -28,12 +29,15 @@ COLUMNS = ddl.parse("dead_reason string, dead_attempts int, dead_position string
 class DeadLetters:
     """The way of one group's messages into their topic."""
 
-    def __init__(self, coordination: Coordination, topic: Topic, group: str) -> None:
+    def __init__(
+        self, coordination: Coordination, topic: Topic, group: str, open_topic: Callable[[TopicSpec], Topic]
+    ) -> None:
+        self.name = check_name(f"{topic.name}.dead.{group}")
         self._coordination = coordination
         self._source = topic
         self._group = group
+        self._open_topic = open_topic
         self._topic: Topic | None = None
-        self.spec = _spec(topic, group)
 
     def bury(self) -> int:
         """Bring every dying message to its topic, the lowest number first; how many it were."""
@@ -69,7 +73,7 @@ class DeadLetters:
                 }
                 # With a fence, because sequences of producers without one are forgotten after a while.
                 claim = Claim(f"dead:{self._group}:{self._source.name}", number, fence=1)
-                topic.append_batch(_batch(topic.schema, rows[0], letter), claim)
+                topic.backend.append(_batch(topic.schema, rows[0], letter), claim)
             failpoint("queue.dead.appended")
             db.execute(
                 "delete from messages where grp = ? and topic = ? and partition = ? and offset = ?",
@@ -80,7 +84,7 @@ class DeadLetters:
             raise OutOfRange(
                 f"queue {self._group}: message {position} failed {attempt} times ({reason}), and retention removed it"
                 " before it could become a dead letter",
-                hint="The queue goes on behind it. Keep the topic's rows longer than its messages take",
+                hint="The queue goes on after it. Keep the topic's rows longer than its messages take",
             ) from lost
         return True
 
@@ -90,23 +94,27 @@ class DeadLetters:
         return self._topic
 
     def _open(self) -> Topic:
-        opener = self._source.opener
-        if opener is None:
-            raise Unavailable(
-                f"topic {self._source.name} was opened alone, so its dead letters have no place to go",
-                hint="Open it with River.topic",
-            )
         try:
-            topic = opener(TopicSpec(self.spec.name))
+            topic = self._open_topic(TopicSpec(self.name))
         except NotFound:
-            return opener(self.spec)
+            return self._open_topic(self._spec())
         # The source may have grown since; a schema only grows at its end.
-        assert isinstance(topic.spec.schema, str)
-        assert isinstance(self.spec.schema, str)
         columns = ddl.parse(topic.spec.schema)
-        known = {column.name for column in columns}
-        missing = [column for column in ddl.parse(self.spec.schema) if column.name not in known]
-        return opener(TopicSpec(self.spec.name, ddl.render([*columns, *missing]))) if missing else topic
+        grown = _with_missing(columns, _letter_columns(self._source))
+        return topic if grown == columns else self._open_topic(TopicSpec(self.name, ddl.render(grown)))
+
+    def _spec(self) -> TopicSpec:
+        """A topic with the columns and the key of the source, and what became of it. Kept until somebody drops it."""
+        source = self._source.spec
+        return TopicSpec(
+            self.name,
+            ddl.render(_letter_columns(self._source)),
+            key=source.key,
+            time=source.time,
+            partitions=1,
+            retention=None,
+            fsync=source.fsync,
+        )
 
 
 _LOWEST = (
@@ -115,20 +123,14 @@ _LOWEST = (
 )
 
 
-def _spec(source: Topic, group: str) -> TopicSpec:
-    """Its topic: the columns and the key of the source, and what became of it. Kept until somebody drops it."""
-    assert isinstance(source.spec.schema, str)
-    columns = ddl.parse(source.spec.schema)
-    names = {column.name for column in columns}  # of a queue over dead letters, some are there already
-    return TopicSpec(
-        f"{source.name}.dead.{group}",
-        ddl.render([*columns, *(column for column in COLUMNS if column.name not in names)]),
-        key=source.spec.key,
-        time=source.spec.time,
-        partitions=1,
-        retention=None,
-        fsync=source.spec.fsync,
-    )
+def _letter_columns(source: Topic) -> list[ddl.Column]:
+    """Of a queue over dead letters, some are there already."""
+    return _with_missing(ddl.parse(source.spec.schema), COLUMNS)
+
+
+def _with_missing(columns: Sequence[ddl.Column], others: Sequence[ddl.Column]) -> list[ddl.Column]:
+    names = {column.name for column in columns}
+    return [*columns, *(column for column in others if column.name not in names)]
 
 
 def _batch(schema: pa.Schema, row: pa.RecordBatch, letter: Mapping[str, Any]) -> pa.RecordBatch:

@@ -13,7 +13,7 @@ from pyarrow import ipc
 from riverrun.log.codec import HIDDEN, MOMENT, body_schema
 from riverrun.log.frame import OFFSETS
 from riverrun.log.rows import key_text
-from riverrun.log.spec import TopicSpec
+from riverrun.log.stored_spec import StoredSpec
 
 # Frames with fewer rows are decoded together, up to so many rows and bytes: it is the number of batches that costs.
 _SMALL_ROWS = 1 << 10
@@ -21,7 +21,7 @@ _RUN_ROWS = 8 << 10
 _RUN_BYTES = 4 << 20
 
 
-def runs(index: np.ndarray, low: np.ndarray, high: np.ndarray) -> Iterator[np.ndarray]:
+def decodable_runs(index: np.ndarray, low: np.ndarray, high: np.ndarray) -> Iterator[np.ndarray]:
     """Neighbours that can be decoded together. One that is large, or of which a part is wanted, stands alone."""
     partitions = index["partition"]
     begins, ends = index["offset"], index["offset"] + index["span"]
@@ -68,7 +68,7 @@ class Decoder:
 
     def __init__(
         self,
-        spec: TopicSpec,
+        spec: StoredSpec,
         shown: pa.Schema,
         schemas: Mapping[int, pa.Schema],
         columns: Sequence[str] | None = None,
@@ -124,7 +124,7 @@ class Decoder:
 
     def _column(self, field: pa.Field, batch: pa.RecordBatch, origin: Origin) -> pa.Array:
         name, rows = field.name, batch.num_rows
-        if name == "_time" and isinstance(self._spec.time, str):
+        if name == "_time" and self._spec.time is not None:
             times = batch.column(self._spec.time)
             # A tombstone has no time of its own.
             return pc.coalesce(times, self._received(batch, origin)) if times.null_count else times

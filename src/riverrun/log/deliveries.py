@@ -1,5 +1,5 @@
 """Which message of a queue is with whom. One row for each message that was handed out and is not done; the others are
-before or behind the cursor of their partition, so the table stays as small as what is in flight.
+before or after the cursor of their partition, so the table stays as small as what is in flight.
 
 A message is leased to one worker at a time. `attempt` rises with every delivery, so (worker, attempt) is one delivery.
 """
@@ -76,7 +76,7 @@ class Deliveries:
     def open(self) -> None:
         """Let a new group begin at the earliest message."""
         group, topic = self._place
-        earliest = self._topic.earliest[topic]
+        begins = self._topic.begins()
         with self._coordination.transaction() as db:
             if db.execute("select 1 from cursors where grp = ? and topic = ?", self._place).fetchone():
                 return
@@ -87,19 +87,19 @@ class Deliveries:
                         hint="Use another group name for the queue",
                     )
             db.execute("insert or ignore into groups values (?, 0)", (group,))
-            rows = [(group, topic, partition, offset) for partition, offset in earliest.items()]
+            rows = [(group, topic, partition, offset) for partition, offset in begins.items()]
             db.executemany("insert into cursors values (?, ?, ?, ?)", rows)
 
     def claim(self, worker: str, ahead: Lookahead) -> Delivery | Unread | Dying | None:
         """Lease the next message: one that came back, or else a fresh one. Dying: that one has to be buried first."""
-        latest = self._topic.latest[self._topic.name]
+        ends = self._topic.ends()
         now = self._coordination.now()
         with self._coordination.transaction() as db:
             due = db.execute(_DUE, (*self._place, now)).fetchone()
             if due is not None:
                 return self._claim_again(db, now, worker, *due)
             found = db.execute("select partition, next from cursors where grp = ? and topic = ?", self._place)
-            cursors = [(p, offset) for p, offset in found if offset != latest[p]]
+            cursors = [(p, offset) for p, offset in found if offset != ends[p]]
             self._turn += 1
             for i in range(len(cursors)):
                 partition, offset = cursors[(self._turn + i) % len(cursors)]
@@ -132,21 +132,21 @@ class Deliveries:
     def _claim_fresh(
         self, db: Connection, now: int, worker: str, partition: int, offset: int, ahead: Lookahead
     ) -> Delivery | Unread | None:
-        known = ahead.following(partition, offset)
-        if known is None:
+        following = ahead.following(partition, offset)
+        if following is None:
             return Unread(partition, offset)
-        found, after = known
+        fresh, after = following
         db.execute(
             "update cursors set next = ? where grp = ? and topic = ? and partition = ?",
             (after, *self._place, partition),
         )
-        if found is None:
+        if fresh is None:
             return None
         db.execute(
             "insert into messages values (?, ?, ?, ?, 1, ?, ?, ?, null, null)",
-            (*self._place, partition, found, worker, process.identity(), now + self._lease),
+            (*self._place, partition, fresh, worker, process.identity(), now + self._lease),
         )
-        return Delivery(partition, found, 1, worker)
+        return Delivery(partition, fresh, 1, worker)
 
     def finish(self, delivery: Delivery) -> None:
         """The message is done. Fenced if it is not this worker's any more."""
@@ -206,10 +206,10 @@ class Deliveries:
 
     def outlook(self) -> Outlook:
         """Whether there is something to hand out, and else when there will be."""
-        latest = self._topic.latest[self._topic.name]
+        ends = self._topic.ends()
         with self._coordination.reading() as db:
             found = db.execute("select partition, next from cursors where grp = ? and topic = ?", self._place)
-            fresh = any(offset != latest[p] for p, offset in found)
+            fresh = any(offset != ends[p] for p, offset in found)
             count, due = db.execute(
                 "select count(*), min(case when dead is null then expires end) from messages"
                 " where grp = ? and topic = ?",
@@ -236,17 +236,17 @@ class Deliveries:
         return (*self._place, delivery.partition, delivery.offset, delivery.worker, delivery.attempt)
 
     def _fenced(self, db: Connection, delivery: Delivery) -> Fenced:
-        found = db.execute(
+        message = db.execute(
             f"select attempt, worker, dead from messages {_PLACE}", (*self._place, delivery.partition, delivery.offset)
         ).fetchone()
-        if found is None:
+        if message is None:
             now = "it is done"
-        elif found[2] is not None:
+        elif message[2] is not None:
             now = "it went to the dead letters"
-        elif found[1] is None:
+        elif message[1] is None:
             now = "it waits for its next delivery"
         else:
-            now = f"worker {found[1]} (process {found[1].partition('-')[0]}) has it, in attempt {found[0]}"
+            now = f"worker {message[1]} (process {message[1].partition('-')[0]}) has it, in attempt {message[0]}"
         group, topic = self._place
         position = Position({topic: {delivery.partition: delivery.offset}})
         return Fenced(

@@ -23,7 +23,7 @@ def warm_up() -> None:
 
 
 class Feed:
-    """A reader of one topic. `next` is where it is: behind everything that `take` has given."""
+    """A reader of one topic. `next` is where it is: after everything that `take` has given."""
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
@@ -65,7 +65,7 @@ class Feed:
             rows, size = rows + batch.num_rows, size + batch.nbytes
         whole = pa.concat_batches(pieces) if len(pieces) > 1 else pieces[0] if pieces else None
         if batch is None or whole is None:
-            # Offsets without a row (promises, what compaction removed) lie behind it too.
+            # Offsets without a row (promises, what compaction removed) lie after it too.
             self._stretch, reached = None, self._end
         else:
             reached = _ends(whole)
@@ -73,12 +73,10 @@ class Feed:
         return whole
 
     def _begin(self) -> bool:
-        latest, start = self.topic.latest[self.topic.name], {p: self.next[p] for p in self._active}
-        if all(latest[p] == offset for p, offset in start.items()):
+        ends, start = self.topic.ends(), {p: self.next[p] for p in self._active}
+        if all(ends[p] == offset for p, offset in start.items()):
             return False
-        if any(latest[p] < offset for p, offset in start.items()):
-            self.topic.check_range(start, self.topic.earliest[self.topic.name], latest)
-        self._end = {p: min(latest[p], offset + _STRETCH) for p, offset in start.items()}
+        self._end = {p: min(ends[p], offset + _STRETCH) for p, offset in start.items()}
         self._stretch = self.topic.batches(start, self._end)
         return True
 
@@ -90,7 +88,7 @@ class Feed:
 
 
 def _ends(batch: pa.RecordBatch) -> dict[int, int]:
-    """Behind the last row of each partition."""
+    """After the last row of each partition."""
     partitions, offsets = batch.column("_partition").to_numpy(), batch.column("_offset").to_numpy()
     ends = np.zeros(int(partitions.max()) + 1, np.int64)
     np.maximum.at(ends, partitions, offsets + 1)

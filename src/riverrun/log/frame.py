@@ -229,29 +229,29 @@ def scan_index(data: memoryview, pace: Callable[[], None] | None = None) -> np.n
             break
         places.append(at)
         at += size
-    found = np.zeros(len(places), INDEX)
+    index = np.zeros(len(places), INDEX)
     if not places:
-        return found
-    found["at"] = places
+        return index
+    index["at"] = places
     plain = np.frombuffer(data, np.uint8)
-    fixed = found.view(np.uint8).reshape(len(places), INDEX.itemsize)[:, 8:]
+    fixed = index.view(np.uint8).reshape(len(places), INDEX.itemsize)[:, 8:]
     for i in range(0, len(places), _STEP):
-        some = found["at"][i : i + _STEP, None]
+        some = index["at"][i : i + _STEP, None]
         fixed[i : i + _STEP] = plain[some + np.arange(HEADER_BYTES)]
         if pace:
             pace()
     buffer = pa.py_buffer(data)
-    good = found["magic"] == MAGIC
-    checks = zip(places, found["header_bytes"].tolist(), found["header_crc"].tolist(), good.tolist(), strict=True)
+    good = index["magic"] == MAGIC
+    checks = zip(places, index["header_bytes"].tolist(), index["header_crc"].tolist(), good.tolist(), strict=True)
     for i, (at, size, crc, fits) in enumerate(checks):
         actual = google_crc32c.value(buffer.slice(at, HEADER_BYTES - 4))
         if size > HEADER_BYTES:
             actual = google_crc32c.extend(actual, bytes(data[at + HEADER_BYTES : at + size]))
         if actual != crc or not fits:
-            return found[:i]
+            return index[:i]
         if pace and i % _STEP == 0:
             pace()
-    return found
+    return index
 
 
 def producer_id(name: str) -> bytes:

@@ -11,10 +11,10 @@ from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from riverrun.columns import check_name
-from riverrun.durations import wall_clock
 from riverrun.errors import Busy, NotFound, did_you_mean
 from riverrun.log import process
 from riverrun.log.coordination import Coordination
+from riverrun.log.offset_commits import committed_offsets, put_offsets
 from riverrun.log.rebalance import live_members, raise_generation
 from riverrun.log.topic import Start, Topic
 
@@ -62,7 +62,7 @@ class Groups:
                 "select topic, partition, owner from owners where grp = ? and owner is not null", (group,)
             ):
                 owned.setdefault(owner, {}).setdefault(topic, []).append(partition)
-            found = db.execute("select member, process, joined from members where grp = ? order by joined", (group,))
+            rows = db.execute("select member, process, joined from members where grp = ? order by joined", (group,))
             members = [
                 {
                     "member": member,
@@ -71,14 +71,14 @@ class Groups:
                     "topics": sorted(live[member]),
                     "partitions": owned.get(member, {}),
                 }
-                for member, name, joined in found
+                for member, name, joined in rows
                 if member in live
             ]
             kind = _kind(db, group)
         return {**lag, "kind": kind, "generation": generation, "members": members}
 
     def lag(self, group: str) -> dict[str, Any]:
-        """How far the group is behind, in rows and in seconds since the oldest of them was received.
+        """The lag of the group, in rows and in seconds since the oldest of them was received.
 
         Rows are counted by offsets. `lost` are those that retention removed before the group had read them. Of a queue
         the rows are the messages not yet done, of which `unfinished` were handed out already.
@@ -102,8 +102,8 @@ class Groups:
         """
         check_name(group, "group")
         opened = self._open(topic)
-        offsets = dict(opened.offsets(to, opened.earliest))
-        opened.check_range(offsets, opened.earliest[topic], opened.latest[topic])
+        offsets = opened.offsets(to)
+        opened.check_range(offsets)
         with self._coordination.transaction() as db:
             if not force:
                 self._check_unused(db, group, topic)
@@ -116,15 +116,11 @@ class Groups:
                 rows = [(group, topic, partition, offset) for partition, offset in offsets.items()]
                 db.executemany("insert or replace into cursors values (?, ?, ?, ?)", rows)
             else:
-                now = wall_clock()
-                db.executemany(
-                    "insert or replace into offsets values (?, ?, ?, ?, ?)",
-                    [(group, topic, partition, offset, now) for partition, offset in offsets.items()],
-                )
+                put_offsets(db, group, {(topic, partition): offset for partition, offset in offsets.items()})
                 # As if every partition had changed hands: its reader begins again, its pending commit is refused.
                 db.execute(f"update owners set epoch = ? {where}", (generation, *place))
         self._coordination.ring()
-        opened.ring()
+        opened.backend.ring()
         return offsets
 
     def drop(self, group: str) -> None:
@@ -178,9 +174,7 @@ def _progress(db: Connection, group: str, topic: str) -> GroupProgress:
     where, place = "where grp = ? and topic = ?", (group, topic)
     upcoming = dict(db.execute(f"select partition, next from cursors {where}", place).fetchall())
     if not upcoming:
-        return GroupProgress(
-            dict(db.execute(f"select partition, offset from offsets {where}", place).fetchall()), {}, {}
-        )
+        return GroupProgress(committed_offsets(db, group, topic), {}, {})
     low, unfinished = dict(upcoming), {}
     for partition, first, count in db.execute(
         f"select partition, min(offset), count(*) from messages {where} group by partition", place
@@ -190,7 +184,7 @@ def _progress(db: Connection, group: str, topic: str) -> GroupProgress:
 
 
 def _topic_lag(topic: Topic, progress: GroupProgress) -> dict[str, Any]:
-    earliest, latest = topic.earliest[topic.name], topic.latest[topic.name]
+    earliest, latest = topic.begins(), topic.ends()
     partitions: dict[int, dict[str, Any]] = {}
     for p in range(topic.partitions):
         committed = progress.offsets.get(p)

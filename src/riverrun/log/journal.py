@@ -14,18 +14,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from riverrun import durable
 from riverrun.durations import wall_clock
 from riverrun.errors import Closed, Corrupt, DiskFull, RiverrunError, Unavailable
 from riverrun.failpoints import failpoint
 from riverrun.log import frame as frames
 from riverrun.log.board import Board, Ends
-from riverrun.log.durability import GroupCommit, IntervalSync, refuse_dropped, refuse_failed, write_all
 from riverrun.log.frame import FENCE, NO_PRODUCER, NO_SEQUENCE, Frame, Header, Stamp
+from riverrun.log.group_commit import GroupCommit, IntervalSync
 from riverrun.log.lock import Locked
 from riverrun.log.producers import Claim, Producers
 from riverrun.log.recovery import recover, tail_is_good
 from riverrun.log.segment import Segment, SegmentSnapshot, list_segments, segment_path, snapshot_frame
-from riverrun.log.segments import Segments
+from riverrun.log.segments import Entry, Segments
 from riverrun.settings import Settings
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -42,7 +43,7 @@ class Journal:
         self.topic = os.path.basename(directory)
         self.fsync = fsync
         self.segments = Segments(directory, archive)
-        self.rolled = False  # a segment was left behind since somebody looked after the older ones
+        self.rolled = False  # a new segment was begun since the older ones were looked after
         self._partitions = partitions
         self._settings = settings
         self._open_files()
@@ -57,15 +58,11 @@ class Journal:
     def create(cls, directory: str, partitions: int) -> None:
         """Write the first segment of a new topic into its directory."""
         snapshot = SegmentSnapshot(offsets=(0,) * partitions, producers={}, appends=0, received=0)
-        fd = os.open(segment_path(directory, 1), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
-        try:
-            write_all(fd, frames.encode(snapshot_frame(snapshot), Stamp(0, 1), 0, 0, 0, 0), 0)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        with durable.new_file(segment_path(directory, 1)) as file:
+            file.writelines(frames.encode(snapshot_frame(snapshot), Stamp(0, 1), 0, 0, 0, 0))
 
     def append(self, batch: Sequence[Frame], claim: Claim | None = None) -> tuple[tuple[int, ...], int]:
-        """Append the frames as one commit. Gives the ends of all partitions behind it, and its number.
+        """Append the frames as one commit. Gives the ends of all partitions after it, and its number.
 
         With fsync="batch" it returns when the commit is on disk. A repeated sequence gives the ends of the first time.
         """
@@ -100,8 +97,8 @@ class Journal:
         """Raise the producer's fence by one and give it, with the last sequence; no two callers get the same."""
         producer = frames.producer_id(name)
         with self._section() as ends:
-            known = self._track(ends).known.get(producer)
-            claim = Claim(name, known.last_sequence, known.fence + 1) if known else Claim(name, fence=1)
+            memory = self._track(ends).memories.get(producer)
+            claim = Claim(name, memory.last_sequence, memory.fence + 1) if memory else Claim(name, fence=1)
             commit = ends.commit + 1
             self._commit(ends, [_fence_mark()], Stamp(commit, 1, producer, claim.fence))
         self._settle(commit)
@@ -110,8 +107,8 @@ class Journal:
     def last_sequence(self, name: str) -> int:
         """The newest sequence of this producer, NO_SEQUENCE when it has none."""
         with self._section() as ends:
-            known = self._track(ends).known.get(frames.producer_id(name))
-            return known.last_sequence if known else NO_SEQUENCE
+            memory = self._track(ends).memories.get(frames.producer_id(name))
+            return memory.last_sequence if memory else NO_SEQUENCE
 
     @property
     def is_open(self) -> bool:
@@ -123,9 +120,19 @@ class Journal:
         self._check_open()
         return self.board.durable() if self.fsync == "batch" else self.board.written()
 
-    def version(self) -> int:
-        """Changes whenever `ends` does; costs one load."""
-        return self.board.version(self.fsync == "batch")
+    def extent(self) -> tuple[Ends, list[Entry]]:
+        """How far readers may look, and the segments up to there; at least one."""
+        while True:
+            ends = self.ends()
+            try:
+                entries = self.segments.entries(ends.segment)
+            except Corrupt:
+                if self.ends().segment == ends.segment:
+                    raise
+                continue  # rolled meanwhile, and already removed by retention
+            entries = [entry for entry in entries if entry.first_commit <= ends.segment]
+            if entries:
+                return ends, entries
 
     def sync(self, commit: int | None = None) -> None:
         """Return when everything up to `commit` is on disk. One process syncs for all that wait."""
@@ -181,9 +188,8 @@ class Journal:
         self._fd_segment = 0
         self._tracked: Producers | None = None
         self._tracked_at = (0, 0)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._lock_fd = os.open(f"{self.directory}/lock", flags, 0o644)
-        self._wake_fd = os.open(f"{self.directory}/wake", flags, 0o644)
+        self._lock_fd = durable.open_file(f"{self.directory}/lock", os.O_RDWR | os.O_CREAT)
+        self._wake_fd = durable.open_file(f"{self.directory}/wake", os.O_RDWR | os.O_CREAT)
         self._syncer = IntervalSync(self.sync, self.fsync) if isinstance(self.fsync, int) else None
         self.board = Board(f"{self.directory}/state", self._partitions)
         self._group = GroupCommit(self.directory, self.board, self._publish_durable)
@@ -218,9 +224,9 @@ class Journal:
                     f"{segment_path(self.directory, self.board.written().segment)} is missing",
                     hint="The topic's newest rows were in it; restore it from a copy",
                 )
-            found = recover(self.directory, self._partitions)
-            first = self.board.is_new and not found.commit
-            self.board.reset(found)
+            ends = recover(self.directory, self._partitions)
+            first = self.board.is_new and not ends.commit
+            self.board.reset(ends)
             if not first:
                 self.board.count_recovery()
 
@@ -235,7 +241,7 @@ class Journal:
             board.holder = os.getpid()
             failpoint("append.locked")
             try:
-                refuse_failed(self.board, self.topic)
+                self.board.refuse_failed(self.topic)
                 yield board.written()
             except BaseException as error:
                 self._cut_back()  # if this fails too, the holder stays marked and the next one cuts
@@ -248,7 +254,7 @@ class Journal:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed(f"topic {self.topic} is closed")
-        refuse_dropped(self.board, self.topic)
+        self.board.refuse_dropped(self.topic)
 
     def _cut_back(self) -> None:
         """Remove whatever lies beyond the published end."""
@@ -300,7 +306,7 @@ class Journal:
             offsets[frame.partition] += frame.span
         fd = self._writer(segment, create=roll)
         failpoint("append.begin")
-        write_all(fd, buffers, 0 if roll else ends.end)
+        durable.write_all(fd, buffers, 0 if roll else ends.end)
         failpoint("append.written")
         after = Ends(
             commit=stamp.commit,
@@ -340,8 +346,8 @@ class Journal:
             if self._fd >= 0:
                 os.close(self._fd)
             self._fd, self._fd_segment = -1, 0
-            flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0)
-            self._fd = os.open(segment_path(self.directory, segment), flags, 0o644)
+            flags = os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0)
+            self._fd = durable.open_file(segment_path(self.directory, segment), flags)
             self._fd_segment = segment
             if create:
                 failpoint("roll.created")

@@ -37,9 +37,9 @@ def spill_name(producer: str | None, fence: int) -> str:
     return f"{producer_id(producer).hex()}-{fence}" if producer is not None else f"{_UNNAMED}{uuid.uuid4().hex}"
 
 
-def take_over(topic: Topic, producer: str) -> Claim:
+def take_name(topic: Topic, producer: str) -> Claim:
     """Shut out older producers of the name, and go on where they stopped."""
-    claim = topic.take_over(producer)
+    claim = topic.backend.take_over(producer)
     if claim.sequence >> _NUMBER_BITS >= claim.fence:
         raise Conflict(
             f"topic {topic.name}: {producer!r} appended with sequences of its own, up to {claim.sequence}",
@@ -50,7 +50,7 @@ def take_over(topic: Topic, producer: str) -> Claim:
 
 def named_leftovers(topic: Topic, claim: Claim) -> Iterator[Leftover]:
     """Files of crashed producers of the name, to be sent before anything else."""
-    for spill in Spill.leftovers(topic.spill_directory, f"{producer_id(claim.name).hex()}-"):
+    for spill in Spill.leftovers(topic.backend.spill_directory, f"{producer_id(claim.name).hex()}-"):
         if claim.sequence >> _NUMBER_BITS > int(spill.name.rpartition("-")[2]):
             # Its owner still ran when another one took over; how much of it was sent before is not known any more.
             log.warning("%s: rows of %r, superseded while it ran; they are not sent", spill.path, claim.name)
@@ -61,7 +61,7 @@ def named_leftovers(topic: Topic, claim: Claim) -> Iterator[Leftover]:
 
 
 def unnamed_leftovers(topic: Topic) -> Iterator[Leftover]:
-    for spill in Spill.leftovers(topic.spill_directory, _UNNAMED):
+    for spill in Spill.leftovers(topic.backend.spill_directory, _UNNAMED):
         claim = unnamed_claim(spill)
         last = topic.last_sequence(claim.name)
         yield spill, Claim(claim.name, NO_SEQUENCE if last is None else last)

@@ -52,7 +52,7 @@ class Lookahead:
 
     def read(self, partition: int, offset: int) -> None:
         """Read a stretch. Raises OutOfRange when it is no longer there."""
-        high = min(offset + _STRETCH, self._topic.latest[self._topic.name][partition])
+        high = min(offset + _STRETCH, self._topic.ends()[partition])
         self._stretches[partition] = self._stretch(partition, offset, high)
 
     def record(self, partition: int, offset: int) -> Record | None:
@@ -72,14 +72,14 @@ class Lookahead:
             size += batch.nbytes
             keys = batch.column("_key").to_pylist()
             deleted = batch.column("_deleted").to_pylist()
-            found = zip(
+            rows = zip(
                 batch.column("_offset").to_pylist(),
                 batch.select(names).to_pylist(maps_as_pydicts="lossy"),
                 keys,
                 deleted,
                 strict=True,
             )
-            for offset, row, key, is_tombstone in found:
+            for offset, row, key, is_tombstone in rows:
                 if not is_tombstone:
                     offsets.append(offset)
                     records.append(Record(row, key))

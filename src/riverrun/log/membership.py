@@ -16,12 +16,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from sqlite3 import Connection
 
-from riverrun.durations import wall_clock
-from riverrun.errors import Closed, Conflict, Fenced, RiverrunError, Transient
+from riverrun.errors import Closed, Conflict, RiverrunError, Transient
 from riverrun.failpoints import failpoint
 from riverrun.log import process
 from riverrun.log.assignment import Slot
 from riverrun.log.coordination import Coordination
+from riverrun.log.offset_commits import commit_offsets, put_starts
 from riverrun.log.rebalance import live_members, raise_generation, rebalance
 from riverrun.log.wake import Bell
 from riverrun.settings import Settings
@@ -63,9 +63,7 @@ class Membership:
         """Become a member. `starts` count only if nobody else is: a running group goes on where it is."""
         with self.coordination.transaction() as db:
             if not live_members(db, self.group, self.coordination.now()):
-                db.execute("delete from starts where grp = ?", (self.group,))
-                rows = [(self.group, *slot, offset) for slot, offset in starts.items()]
-                db.executemany("insert into starts values (?, ?, ?, ?)", rows)
+                put_starts(db, self.group, starts)
             self._enter(db, topics)
         self.coordination.ring()
         self._thread.start()
@@ -86,10 +84,10 @@ class Membership:
         rang = False
         with self.coordination.transaction() as db:
             found = db.execute("select topics from members where grp = ? and member = ?", (self.group, self.name))
-            known = found.fetchone()
+            joined = found.fetchone()
             if self.stopped.is_set():
                 raise Closed(f"the consumer of group {self.group} is closed")
-            if known is None or json.loads(known[0]) != topics:
+            if joined is None or json.loads(joined[0]) != topics:
                 self._enter(db, topics)
                 rang = True
             mine = "where grp = ? and owner = ?"
@@ -102,7 +100,7 @@ class Membership:
                     [(generation, self.group, *slot) for slot in away],
                 )
                 rang = True
-            found = db.execute(
+            owned = db.execute(
                 "select topic, partition, epoch, target, starts.offset, offsets.offset from owners"
                 " left join starts using (grp, topic, partition) left join offsets using (grp, topic, partition)"
                 f" {mine}",
@@ -115,7 +113,7 @@ class Membership:
                     committed=start is None and committed is not None,
                     leaving=target != self.name,
                 )
-                for topic, p, epoch, target, start, committed in found
+                for topic, p, epoch, target, start, committed in owned
             }
             found = db.execute("select generation from groups where name = ?", (self.group,))
             (self.generation,) = found.fetchone()
@@ -127,41 +125,9 @@ class Membership:
         """Record how far the group is, all of it or nothing; refused if one of the partitions is not this member's."""
         failpoint("group.commit.begin")
         with self.coordination.transaction() as db:
-            found = db.execute(
-                "select topic, partition, epoch from owners where grp = ? and owner = ?", (self.group, self.name)
-            )
-            owned = {(topic, partition): epoch for topic, partition, epoch in found}
-            lost = [slot for slot in offsets if slot not in owned or owned[slot] != epochs.get(slot)]
-            if lost:
-                raise self.fenced(db, min(lost))
-            now = wall_clock()
-            db.executemany(
-                "insert or replace into offsets values (?, ?, ?, ?, ?)",
-                [(self.group, *slot, offset, now) for slot, offset in offsets.items()],
-            )
-            db.executemany(
-                "delete from starts where grp = ? and topic = ? and partition = ?",
-                [(self.group, *slot) for slot in offsets],
-            )
+            commit_offsets(db, self.group, self.name, offsets, epochs)
             failpoint("group.commit.written")
         failpoint("group.commit.done")
-
-    def fenced(self, db: Connection, slot: Slot) -> Fenced:
-        """The refusal of a commit, naming who has the partition now."""
-        found = db.execute(
-            "select owner from owners where grp = ? and topic = ? and partition = ?", (self.group, *slot)
-        ).fetchone()
-        owner = found[0] if found else None
-        if owner == self.name:
-            now = "was taken from this member and given back to it"
-        elif owner is None:
-            now = "belongs to nobody"
-        else:
-            now = f"belongs to member {owner} (process {owner.partition('-')[0]})"
-        return Fenced(
-            f"group {self.group}: topic {slot[0]}, partition {slot[1]} now {now}; nothing was committed",
-            hint="The rows since the last commit are delivered again, to its owner. Go on polling to rejoin",
-        )
 
     def leave(self) -> None:
         """Give everything back at once. A second time does nothing, and neither does a forked child."""

@@ -23,17 +23,17 @@ import os
 import sys
 import threading
 import weakref
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
 
 from riverrun.durations import Duration, micros, seconds
 from riverrun.errors import Closed, Invalid, RiverrunError, TimedOut, Transient, did_you_mean
-from riverrun.log import leftovers
-from riverrun.log.leftovers import Leftover, sequence_of
-from riverrun.log.producers import Claim
-from riverrun.log.spill import Spill
+from riverrun.log.leftovers import named_leftovers, take_name, unnamed_leftovers
+from riverrun.log.outbox import Outbox, Outgoing
+from riverrun.log.packing import Packing
 
 if TYPE_CHECKING:
     from riverrun.log.topic import Topic
@@ -43,9 +43,6 @@ log = logging.getLogger("riverrun.log")
 POLICIES = ("block", "drop", "spill")
 LAST_CALL = "10 seconds"  # how long the end of a program waits for rows that cannot be appended
 
-_ROW = 48  # bytes that a row takes in the buffer beside its own
-_BATCH_ROWS = 8192
-_BATCH_BYTES = 4 << 20
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0
 
 
@@ -70,7 +67,12 @@ class Producer:
     """See the module. Threads may share one. A forked child has an empty buffer; its parent's rows are sent once."""
 
     def __init__(
-        self, topic: Topic, on_full: str = "block", linger: Duration = "5 ms", name: str | None = None
+        self,
+        topic: Topic,
+        packing: Packing,
+        on_full: str = "block",
+        linger: Duration = "5 ms",
+        name: str | None = None,
     ) -> None:
         if on_full not in POLICIES:
             raise Invalid(f"on_full cannot be {on_full!r}", hint=did_you_mean(str(on_full), POLICIES))
@@ -78,32 +80,25 @@ class Producer:
         self.on_full = on_full
         self.name = name
         self._linger = micros(linger) / 1e6
-        self._limit = topic.settings.producer_memory
-        self._enough = min(_BATCH_BYTES, self._limit // 2)  # so much need not linger
-        self._pack = topic.packing.pack
-        claim = leftovers.take_over(topic, name) if name is not None else None
-        self._fence = claim.fence if claim else 0
-        self._start()
-        if claim:
-            self._left.extend(leftovers.named_leftovers(topic, claim))
-        elif on_full == "spill":
-            self._left.extend(leftovers.unnamed_leftovers(topic))
-        if self._left:
+        self._packing = packing
+        self._pack = packing.pack
+        if name is not None:
+            claim = take_name(topic, name)
+            self._fence = claim.fence
+            self._start(Outbox(topic, name, claim.fence, named_leftovers(topic, claim)))
+        else:
+            self._fence = 0
+            self._start(Outbox(topic, None, 0, unnamed_leftovers(topic) if on_full == "spill" else ()))
+        if self._outbox.has_left:
             self._ensure_thread()
-        topic.producers_open.add(self)
         _open.add(self)
 
-    def _start(self) -> None:
+    def _start(self, outbox: Outbox) -> None:
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)  # for the thread: something to do
         self._news = threading.Condition(self._lock)  # for everybody else: something was done
         self._thread: threading.Thread | None = None
-        self._buffer: deque[bytes] = deque()
-        self._held = 0  # bytes in memory, including those that are being appended
-        self._spill: Spill | None = None
-        self._left: deque[Leftover] = deque()
-        self._spill_name = leftovers.spill_name(self.name, self._fence)
-        self._sent = self._appended = self._dropped = self._spilled = self._recovered = 0
+        self._outbox = outbox
         self._batches = self._retries = self._errors = 0
         self._last_error: BaseException | None = None
         self._failure: BaseException | None = None
@@ -122,15 +117,16 @@ class Producer:
 
     @property
     def stats(self) -> ProducerStats:
+        outbox = self._outbox
         with self._lock:
             return ProducerStats(
-                sent=self._sent,
-                appended=self._appended,
-                dropped=self._dropped,
-                spilled=self._spilled,
-                recovered=self._recovered,
-                pending_rows=self._unsent,
-                pending_bytes=self._held,
+                sent=outbox.sent,
+                appended=outbox.appended,
+                dropped=outbox.dropped,
+                spilled=outbox.spilled,
+                recovered=outbox.recovered,
+                pending_rows=outbox.unsent,
+                pending_bytes=outbox.held,
                 batches=self._batches,
                 retries=self._retries,
                 errors=self._errors,
@@ -140,16 +136,13 @@ class Producer:
     def send(self, row: Mapping[str, Any], timeout: Duration | None = None) -> None:
         """Check the row and take it. Waits only when memory is full and the policy says so, at most `timeout`."""
         packed = self._pack(row)
-        size = len(packed) + _ROW
         with self._lock:
             if self._closing or self._failure:
                 self._refuse()
-            if (self._held + size > self._limit or self._spill) and not self._make_room(packed, size, timeout):
+            if not self._outbox.has_room(packed) and not self._make_room(packed, timeout):
                 return
-            self._buffer.append(packed)
-            self._held += size
-            self._sent += 1
-            if self._resting or (self._lingering and self._has_enough()):
+            self._outbox.put(packed)
+            if self._resting or (self._lingering and self._outbox.has_enough()):
                 self._resting = self._lingering = False
                 self._work.notify()
             elif self._thread is None:
@@ -157,13 +150,14 @@ class Producer:
 
     def flush(self, timeout: Duration | None = None) -> None:
         """Return when every row sent before is appended."""
+        outbox = self._outbox
         with self._lock:
-            accepted = self._sent - self._dropped
+            accepted = outbox.sent - outbox.dropped
             self._hurried += 1
             self._work.notify()
             try:
                 done = self._news.wait_for(
-                    lambda: self._failure or (self._appended >= accepted and not self._left), seconds(timeout)
+                    lambda: self._failure or (outbox.appended >= accepted and not outbox.has_left), seconds(timeout)
                 )
             finally:
                 self._hurried -= 1
@@ -180,76 +174,61 @@ class Producer:
             self._closing = True
             self._work.notify()
             self._news.notify_all()
-            done = self._news.wait_for(lambda: self._failure or self._is_drained(), seconds(timeout))
+            done = self._news.wait_for(lambda: self._failure or self._outbox.is_drained, seconds(timeout))
             self._abandoned = not done
             self._work.notify()
         if self._thread is not None:
             self._thread.join()
-        self.topic.producers_open.discard(self)
         _open.discard(self)
-        for spill in self._spills():
-            spill.close()
+        self._outbox.close()
         if not done:
             raise self._timed_out()
-        if self._failure and not self._is_drained():
+        if self._failure and not self._outbox.is_drained:
             self._refuse()
 
-    # Taking rows. All of this holds the lock.
-
-    def _make_room(self, packed: bytes, size: int, timeout: Duration | None) -> bool:
-        """Whether the row goes into memory; False when it was dropped or spilled."""
+    def _make_room(self, packed: bytes, timeout: Duration | None) -> bool:
+        """Whether the row goes into memory; False when it was dropped or spilled. Holds the lock."""
         if self.on_full == "drop":
-            if self._held:
-                if not self._dropped:
-                    log.warning("topic %s: a producer's memory is full, rows are dropped", self.topic.name)
-                self._sent += 1
-                self._dropped += 1
-            return not self._held
+            if not self._outbox.dropped:
+                log.warning("topic %s: a producer's memory is full, rows are dropped", self.topic.name)
+            self._outbox.drop()
+            return False
+
+        spilled = False
 
         def settled() -> bool:
-            return bool(self._closing or self._failure or self._fits(size) or self._put_aside(packed))
+            nonlocal spilled
+            if self._closing or self._failure or self._outbox.has_room(packed):
+                return True
+            spilled = self._put_aside(packed)
+            return spilled
 
-        before = self._spilled
         if not self._news.wait_for(settled, seconds(timeout)):
             raise TimedOut(f"topic {self.topic.name}: a producer's memory was full for {timeout}", hint=self._why())
-        if self._spilled == before and (self._closing or self._failure):
+        if not spilled and (self._closing or self._failure):
             self._refuse()
-        return self._spilled == before
-
-    def _fits(self, size: int) -> bool:
-        # Where rows wait on disk, this one comes after them.
-        return self._spill is None and (self._held == 0 or self._held + size <= self._limit)
+        return not spilled
 
     def _put_aside(self, packed: bytes) -> bool:
-        if self.on_full != "spill":
+        if self.on_full != "spill" or not self._outbox.put_on_disk(packed):
             return False
-        if self._spill is None:
-            self._spill = Spill.create(self.topic.spill_directory, self._spill_name, self.topic.settings.spill_bytes)
-        if not self._spill.add(sequence_of(self._fence, self._sent - self._dropped + 1), packed):
-            return False
-        self._sent += 1
-        self._spilled += 1
         self._ensure_thread()
         return True
 
     def _refuse(self) -> None:
-        error = self._failure
+        error, unsent = self._failure, self._outbox.unsent
         if error is None:
             raise Closed(f"{self!r} is closed")
-        if not isinstance(error, RiverrunError) or not self._unsent:
+        if not isinstance(error, RiverrunError) or not unsent:
             raise error
-        raise type(error)(f"{error.message}; {self._unsent} rows that were sent are not in the topic", hint=error.hint)
+        raise type(error)(f"{error.message}; {unsent} rows that were sent are not in the topic", hint=error.hint)
 
     def _timed_out(self) -> TimedOut:
-        return TimedOut(f"topic {self.topic.name}: {self._unsent} rows are not appended yet", hint=self._why())
+        unsent = self._outbox.unsent
+        return TimedOut(f"topic {self.topic.name}: {unsent} rows are not appended yet", hint=self._why())
 
     def _why(self) -> str | None:
         return f"The last error was: {self._last_error}" if self._last_error else None
-
-    def _spills(self) -> list[Spill]:
-        return [*([self._spill] if self._spill else []), *(spill for spill, _ in self._left)]
-
-    # Appending, in the thread.
 
     def _ensure_thread(self) -> None:
         if self._thread is None:
@@ -263,8 +242,8 @@ class Producer:
 
     def _run(self) -> None:
         try:
-            while self._next():
-                pass
+            while (outgoing := self._next()) is not None:
+                self._append(outgoing)
         except BaseException as error:
             with self._lock:
                 self._errors += 1
@@ -272,106 +251,53 @@ class Producer:
                 self._news.notify_all()
             log.error("topic %s: a producer stopped: %s", self.topic.name, error)
 
-    def _has_enough(self) -> bool:
-        return len(self._buffer) >= _BATCH_ROWS or self._held >= self._enough
-
-    @property
-    def _unsent(self) -> int:
-        return self._sent - self._dropped - self._appended
-
-    def _is_drained(self) -> bool:
-        return not self._unsent and not self._left
-
-    def _next(self) -> bool:
-        """Append one batch; False when there is nothing left and the producer is closed."""
+    def _next(self) -> Outgoing | None:
+        """Wait for what to append next; None when there is nothing left and the producer is closed."""
         with self._lock:
-            while self._is_drained():
+            while self._outbox.is_drained:
                 if self._closing:
-                    return False
+                    return None
                 self._resting = True
                 self._work.wait()
                 self._resting = False
-            hurry = self._closing or self._hurried or self._left or self._spill or self._has_enough()
-            if self._linger and not hurry:
+            if self._linger and not (self._closing or self._hurried or self._outbox.is_urgent()):
                 self._lingering = True
                 self._work.wait(self._linger)
                 self._lingering = False
-            spill = None if self._left or self._buffer else self._spill
-        if self._left:
-            self._append_leftover()
-        elif spill is not None:
-            self._append_spilled(spill)
-        else:
-            self._append_buffered()
-        return True
+            return self._outbox.take()
 
-    def _append_buffered(self) -> None:
-        rows: list[bytes] = []
-        size = 0
-        while self._buffer and len(rows) < _BATCH_ROWS and size < _BATCH_BYTES:
-            rows.append(self._buffer.popleft())
-            size += len(rows[-1])
-        claim = (
-            Claim(self.name, sequence_of(self._fence, self._appended + len(rows)), self._fence) if self.name else None
-        )
-        self._append(rows, claim)
-        with self._lock:
-            self._held -= size + _ROW * len(rows)
-            self._appended += len(rows)
-            self._news.notify_all()
-
-    def _append_spilled(self, spill: Spill) -> None:
-        with self._lock:  # rows are being added to it
-            chunk = spill.front(_BATCH_BYTES)
-        claim = Claim(self.name, fence=self._fence) if self.name else leftovers.unnamed_claim(spill)
-        self._append(chunk.rows, replace(claim, sequence=chunk.number))
-        with self._lock:
-            spill.release(chunk.end)
-            self._appended += len(chunk.rows)
-            if spill.is_empty:
-                spill.close()
-                self._spill = None
-            self._news.notify_all()
-
-    def _append_leftover(self) -> None:
-        spill, claim = self._left[0]
-        chunk = spill.front(_BATCH_BYTES, claim.sequence)
-        if chunk.rows:
-            self._append(chunk.rows, replace(claim, sequence=chunk.number))
-        spill.release(chunk.end)
-        with self._lock:
-            self._recovered += len(chunk.rows)
-            if spill.is_empty:
-                spill.close()
-                self._left.popleft()
-            self._news.notify_all()
-
-    def _append(self, rows: list[bytes], claim: Claim | None) -> None:
-        batch = self.topic.packing.batch(rows)
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                self.topic.append_batch(batch, claim)
-            except Transient as error:
-                with self._lock:
-                    if self._abandoned:
-                        raise
-                    if pause == _FIRST_PAUSE:
-                        log.warning("topic %s: trying again: %s", self.topic.name, error)
-                    self._errors += 1
-                    self._retries += 1
-                    self._last_error = error
-                    self._work.wait_for(lambda: self._abandoned, pause)
+    def _append(self, outgoing: Outgoing) -> None:
+        """Append it, trying again for as long as the error may pass."""
+        if outgoing.rows:
+            batch = self._packing.batch(outgoing.rows)
+            pause = _FIRST_PAUSE
+            while not self._try_append(batch, outgoing, pause):
                 pause = min(pause * 2, _LONGEST_PAUSE)
-            else:
-                self._batches += 1
-                return
+        with self._lock:
+            outgoing.settle()
+            self._news.notify_all()
+
+    def _try_append(self, batch: pa.RecordBatch, outgoing: Outgoing, pause: float) -> bool:
+        try:
+            self.topic.backend.append(batch, outgoing.claim)
+        except Transient as error:
+            with self._lock:
+                if self._abandoned:
+                    raise
+                if pause == _FIRST_PAUSE:
+                    log.warning("topic %s: trying again: %s", self.topic.name, error)
+                self._errors += 1
+                self._retries += 1
+                self._last_error = error
+                self._work.wait_for(lambda: self._abandoned, pause)
+            return False
+        self._batches += 1
+        return True
 
     def after_fork(self) -> None:
         """In the child: an empty buffer. The name stays with the parent, whose sequences the child would repeat."""
-        for spill in self._spills():
-            spill.let_go()
-        self._start()
+        self._outbox.let_go()
+        self._start(Outbox(self.topic, self.name, self._fence))
         if self.name is not None:
             self._failure = Closed(
                 f"{self!r} belongs to the process that made it",

@@ -42,9 +42,9 @@ class Producers:
     """All producers of a topic as of some commit."""
 
     def __init__(self, snapshot: SegmentSnapshot) -> None:
-        self.known = {
-            name: ProducerMemory(known.fence, known.received, list(known.recent))
-            for name, known in snapshot.producers.items()
+        self.memories = {
+            name: ProducerMemory(memory.fence, memory.received, list(memory.recent))
+            for name, memory in snapshot.producers.items()
         }
         self.offsets = list(snapshot.offsets)
         self.appends = snapshot.appends
@@ -58,27 +58,27 @@ class Producers:
 
     def note(self, producer: bytes, fence: int, sequence: int, received: int) -> None:
         """An append of this producer ends here."""
-        known = self.known.setdefault(producer, ProducerMemory())
-        known.fence, known.received = max(known.fence, fence), received
+        memory = self.memories.setdefault(producer, ProducerMemory())
+        memory.fence, memory.received = max(memory.fence, fence), received
         self.appends += 1
         if sequence != NO_SEQUENCE:
-            known.recent.append(RememberedAppend(sequence, tuple(self.offsets)))
-            del known.recent[:-_REMEMBERED]
+            memory.recent.append(RememberedAppend(sequence, tuple(self.offsets)))
+            del memory.recent[:-_REMEMBERED]
 
     def check(self, topic: str, name: str, producer: bytes, fence: int, sequence: int) -> tuple[int, ...] | None:
-        """The ends behind the first append of a repeated sequence, None for a new one; an older fence is refused."""
-        known = self.known.get(producer)
-        if known is None:
+        """The ends after the first append of a repeated sequence, None for a new one; an older fence is refused."""
+        memory = self.memories.get(producer)
+        if memory is None:
             return None
-        if fence < known.fence:
+        if fence < memory.fence:
             raise Fenced(
-                f"topic {topic}: producer {name!r} with fence {fence} was superseded by fence {known.fence}",
+                f"topic {topic}: producer {name!r} with fence {fence} was superseded by fence {memory.fence}",
                 hint="A newer run has taken over; stop this one",
             )
-        if sequence == NO_SEQUENCE or not known.recent or sequence > known.recent[-1].sequence:
+        if sequence == NO_SEQUENCE or not memory.recent or sequence > memory.recent[-1].sequence:
             return None
-        return next(recent.offsets for recent in known.recent if recent.sequence >= sequence)
+        return next(recent.offsets for recent in memory.recent if recent.sequence >= sequence)
 
     def snapshot(self, received: int, expiry: int) -> dict[bytes, ProducerMemory]:
         """What the next segment must know: everybody with a fence, and whoever wrote not too long ago."""
-        return {n: known for n, known in self.known.items() if known.fence or known.received > received - expiry}
+        return {n: memory for n, memory in self.memories.items() if memory.fence or memory.received > received - expiry}

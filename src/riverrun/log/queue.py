@@ -7,7 +7,7 @@
 
 A message is with one worker at a time, in whatever thread or process. It comes again when it is given back (`nack`),
 when its lease runs out, or when its worker dies; so delivery is at least once. After `attempts` deliveries without an
-`ack` it goes to the topic "<topic>.dead.<group>", once. Messages come about in order; one that comes again is behind
+`ack` it goes to the topic "<topic>.dead.<group>", once. Messages come about in order; one that comes again is after
 others of its key. Tombstones are no messages.
 """
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import threading
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -24,10 +25,12 @@ from typing import Any, Self
 from riverrun.columns import check_name
 from riverrun.durations import Duration, micros
 from riverrun.errors import Closed, Fenced, Invalid, NotFound, OutOfRange, RiverrunError
+from riverrun.log.coordination import Coordination
 from riverrun.log.dead_letters import DeadLetters
 from riverrun.log.deliveries import Deliveries, Delivery, Dying, Unread
 from riverrun.log.feed import warm_up
 from riverrun.log.lookahead import Lookahead
+from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.log.wake import Bell
 from riverrun.position import Position
@@ -75,7 +78,15 @@ class Message:
 class Queue:
     """A worker of a group. Threads may share it; a forked process may go on using it."""
 
-    def __init__(self, topic: Topic, group: str, lease: Duration = "30 s", attempts: int = 5) -> None:
+    def __init__(
+        self,
+        topic: Topic,
+        group: str,
+        coordination: Coordination,
+        open_topic: Callable[[TopicSpec], Topic],
+        lease: Duration = "30 s",
+        attempts: int = 5,
+    ) -> None:
         if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
             raise Invalid(f"queue {group}: attempts must be a whole number from 1, not {attempts!r}")
         self.topic = topic
@@ -84,17 +95,17 @@ class Queue:
         self.attempts = attempts
         if not self.lease:
             raise Invalid(f"queue {group}: a lease of no time cannot be kept")
-        self._now = topic.coordination.now
+        self._now = coordination.now
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._ahead = Lookahead(topic)
-        self._dead = DeadLetters(topic.coordination, topic, group)
+        self._dead = DeadLetters(coordination, topic, group, open_topic)
         self._worker = ""
         self._upkeep_at = 0
-        self.deliveries = Deliveries(topic.coordination, topic, group, self.lease, attempts)
+        self.deliveries = Deliveries(coordination, topic, group, self.lease, attempts)
         warm_up()
         self.deliveries.open()
-        topic.coordination.dependents.add(self)
+        coordination.dependents.add(self)
 
     def __repr__(self) -> str:
         return f"<queue {self.group} of topic {self.topic.name}>"
@@ -110,7 +121,7 @@ class Queue:
     @property
     def dead_letters(self) -> str:
         """The name of the topic for messages that failed too often."""
-        return self._dead.spec.name
+        return self._dead.name
 
     def receive(self, timeout: Duration | None = None) -> Message | None:
         """The next message, waiting for one if need be; None when the time is up. No time waits for ever."""
@@ -145,7 +156,7 @@ class Queue:
         if self.deliveries.give_back(delivery, reason, delay):
             self._dead.bury()
         else:
-            self.topic.ring()
+            self.topic.backend.ring()
 
     def close(self) -> None:
         """Give back at once what was received and not acknowledged. A second close does nothing."""
@@ -154,7 +165,7 @@ class Queue:
             if self._worker and self._pid() == os.getpid():
                 self.deliveries.give_back_all(self._worker)
             with suppress(NotFound):  # a dropped topic has nobody who waits
-                self.topic.ring()
+                self.topic.backend.ring()
 
     def leave(self) -> None:
         """Close, because the river is closed."""
@@ -167,17 +178,17 @@ class Queue:
         self._look_after_the_dead()
         while True:
             with self._lock:
-                found = self.deliveries.claim(self._name(), self._ahead)
-                match found:
+                claimed = self.deliveries.claim(self._name(), self._ahead)
+                match claimed:
                     case None:
                         return None
                     case Unread(partition, offset):
                         self._ahead.read(partition, offset)
                     case Delivery():
-                        message = self._message(found)
+                        message = self._message(claimed)
                         if message is not None:
                             return message
-            if isinstance(found, Dying):
+            if isinstance(claimed, Dying):
                 self._dead.bury()
 
     def _look_after_the_dead(self) -> None:
@@ -197,7 +208,7 @@ class Queue:
             self.deliveries.drop(partition, offset)
             raise OutOfRange(
                 f"queue {self.group}: message {position} was to be delivered again, but retention removed it",
-                hint="The queue goes on behind it. Keep the topic's rows longer than its messages take",
+                hint="The queue goes on after it. Keep the topic's rows longer than its messages take",
             ) from error
         if record is None:
             # Compaction removed it: a newer row of its key took its place.

@@ -39,16 +39,16 @@ def rebalance(db: sqlite3.Connection, group: str, now: int) -> None:
             db.execute("delete from members where grp = ? and member = ?", (group, member))
     generation = raise_generation(db, group)
     found = db.execute("select topic, partition, owner, target, epoch from owners where grp = ?", (group,))
-    known = {(topic, partition): (owner, target, epoch) for topic, partition, owner, target, epoch in found}
+    held = {(topic, partition): (owner, target, epoch) for topic, partition, owner, target, epoch in found}
     slots = {(topic, p) for topics in live.values() for topic, count in topics.items() for p in range(count)}
     current: dict[Slot, str] = {}
-    for slot, (owner, target, _) in known.items():
+    for slot, (owner, target, _) in held.items():
         holder = target if target in live else owner
         if holder in live:
             current[slot] = holder
     chosen = assign(slots, live, current)
-    for slot in slots | known.keys():
-        before = known.get(slot)
+    for slot in slots | held.keys():
+        before = held.get(slot)
         owner, _, epoch = before or (None, None, 0)
         target = chosen.get(slot)
         keeper = owner if owner in live else target

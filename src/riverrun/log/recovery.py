@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from riverrun import durable
 from riverrun.errors import Corrupt
 from riverrun.log import frame as frames
 from riverrun.log.board import Ends
-from riverrun.log.durability import sync_file
 from riverrun.log.frame import MAGIC, NO_PRODUCER, SNAPSHOT, Header
 from riverrun.log.segment import Segment, SegmentSnapshot, list_segments, read_index, segment_path
 
@@ -48,13 +48,13 @@ def recover(directory: str, partitions: int) -> Ends:
         log.warning("%s: cut %d bytes of an unfinished append", path, scan.size - scan.ends.end)
         os.truncate(path, scan.ends.end)
     # All of it will be called durable, and what was checked here may never have been synced.
-    sync_file(path, os.fdatasync)
-    sync_file(directory, os.fsync)
+    durable.sync_data(path)
+    durable.sync_directory(directory)
     return scan.ends
 
 
 def tail_is_good(directory: str, ends: Ends) -> bool:
-    """Whether the last commit is there and undamaged. What lies behind its end does not matter."""
+    """Whether the last commit is there and undamaged. What lies after its end does not matter."""
     try:
         segment = Segment(directory, ends.segment)
     except (FileNotFoundError, Corrupt):
@@ -72,7 +72,7 @@ def tail_is_good(directory: str, ends: Ends) -> bool:
 
 
 def _check_older(path: str, partitions: int) -> None:
-    """A segment that was left behind without an index was perhaps never synced: every byte of it must be good."""
+    """A segment that has no index yet was perhaps never synced: every byte of it must be good."""
     with open(path, "rb") as file:
         head = frames.parse(memoryview(file.read(1 << 16)), 0)
         size = os.fstat(file.fileno()).st_size
@@ -81,7 +81,7 @@ def _check_older(path: str, partitions: int) -> None:
     scan = _scan(path, int(os.path.basename(path).partition(".")[0]), partitions)
     if scan.size > scan.ends.end:
         raise _damaged(path, scan.ends.end)
-    sync_file(path, os.fdatasync)
+    durable.sync_data(path)
 
 
 def _is_unborn(path: str) -> bool:
@@ -93,7 +93,7 @@ def _is_unborn(path: str) -> bool:
             data += file.read(head.frame_bytes - len(data))
     view = memoryview(data)
     whole = head is not None and head.kind == SNAPSHOT and frames.body_is_good(view, 0, head)
-    return not whole and not _good_frame_behind(view, 0, None)
+    return not whole and not _good_frame_after(view, 0, None)
 
 
 def _scan(path: str, first_commit: int, partitions: int) -> _Scan:
@@ -145,20 +145,20 @@ def _last_whole_commit(data: memoryview, path: str, first_commit: int, partition
                 producers=good.producers + (header.producer != NO_PRODUCER),
                 offsets=tuple(offsets),
             )
-    if good.end < len(data) and _good_frame_behind(data, good.end, good.commit + 1):
+    if good.end < len(data) and _good_frame_after(data, good.end, good.commit + 1):
         raise _damaged(path, good.end)
     return good
 
 
-def _good_frame_behind(data: memoryview, at: int, unfinished: int | None) -> bool:
+def _good_frame_after(data: memoryview, at: int, unfinished: int | None) -> bool:
     """Whether a whole frame of another commit than the unfinished one follows: then this is damage, not a torn tail."""
     haystack = bytes(data[at:])
-    found = haystack.find(MAGIC)
-    while found >= 0:
-        header: Header | None = frames.parse(memoryview(haystack), found)
-        if header and header.commit != unfinished and frames.body_is_good(memoryview(haystack), found, header):
+    place = haystack.find(MAGIC)
+    while place >= 0:
+        header: Header | None = frames.parse(memoryview(haystack), place)
+        if header and header.commit != unfinished and frames.body_is_good(memoryview(haystack), place, header):
             return True
-        found = haystack.find(MAGIC, found + 1)
+        place = haystack.find(MAGIC, place + 1)
     return False
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from riverrun import durable
 from riverrun.failpoints import failpoint
 from riverrun.log import frame as frames
-from riverrun.log.durability import sync_file, write_all
 from riverrun.log.frame import Stamp
 from riverrun.log.journal import Journal
 from riverrun.log.rewrite import Pace, Piece, at_full_speed
@@ -20,7 +20,9 @@ from riverrun.log.segments import Entry
 _WRITTEN = 4 << 20  # bytes collected for one write
 
 
-def replace(journal: Journal, replaced: Sequence[Entry], following: Entry, pieces: Iterable[Piece], step: str) -> int:
+def replace_segments(
+    journal: Journal, replaced: Sequence[Entry], following: Entry, pieces: Iterable[Piece], step: str
+) -> int:
     """Write the pieces as one segment in the place of those replaced, which are neighbours. Gives its size.
 
     It takes the name of the first. From the moment of the rename on the others are ignored, because its snapshot says
@@ -39,17 +41,16 @@ def replace(journal: Journal, replaced: Sequence[Entry], following: Entry, piece
         failpoint(f"{step}.begin")
         _write(fresh, Segment(first.directory, first.first_commit), snapshot_frame(snapshot), pieces)
         failpoint(f"{step}.written")
-        os.rename(fresh, first.path)
+        durable.rename(fresh, first.path)
     except BaseException:
         if os.path.exists(fresh):
             os.unlink(fresh)
         raise
-    sync_file(first.directory, os.fsync)
     failpoint(f"{step}.renamed")
     size = index_segment(first)
     failpoint(f"{step}.indexed")
     for entry in replaced[1:]:
-        remove(entry.path)
+        remove_segment(entry.path)
         failpoint(f"{step}.unlinked")
     return size
 
@@ -62,7 +63,7 @@ def index_segment(entry: Entry, pace: Pace = at_full_speed) -> int:
     return size
 
 
-def remove(path: str) -> None:
+def remove_segment(path: str) -> None:
     """Remove a segment, then its index: without the segment, the index means nothing."""
     for name in (path, index_path(path)):
         try:
@@ -76,16 +77,16 @@ def clear_leftovers(directory: str, entries: Sequence[Entry], active: int) -> No
     named = {entry.first_commit for entry in entries if entry.directory == directory}
     for first_commit in list_segments(directory):
         if first_commit < active and first_commit not in named:
-            remove(f"{directory}/{first_commit:020d}.journal")
+            remove_segment(f"{directory}/{first_commit:020d}.journal")
     for name in os.listdir(directory):
         stem, _, kind = name.partition(".")
         orphan = kind == "index" and not os.path.exists(f"{directory}/{stem}.journal")
-        if orphan or kind in ("journal.tmp", "index.tmp"):
+        if orphan or name.endswith(".tmp"):
             os.unlink(f"{directory}/{name}")
 
 
 def _write(path: str, old: Segment, head: frames.Frame, pieces: Iterable[Piece]) -> None:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = durable.open_file(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         stamp, received = Stamp(old.head.commit, 1), old.head.received
         buffers: list[Any] = frames.encode(head, stamp, 0, 0, received, received)
@@ -94,9 +95,9 @@ def _write(path: str, old: Segment, head: frames.Frame, pieces: Iterable[Piece])
             buffers += frames.encode(frame, Stamp(commit, 1), 0, frame.offset, frame.first_received, frame.received)
             size += frame.frame_bytes
             if size - at > _WRITTEN:
-                write_all(fd, buffers, at)
+                durable.write_all(fd, buffers, at)
                 at, buffers = size, []
-        write_all(fd, buffers, at)
-        os.fsync(fd)
+        durable.write_all(fd, buffers, at)
+        durable.sync(fd)
     finally:
         os.close(fd)

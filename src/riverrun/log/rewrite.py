@@ -18,7 +18,7 @@ from pyarrow import ipc
 from riverrun.log.codec import HIDDEN, MOMENT, body_schema, encode_rows
 from riverrun.log.frame import DELETED, LZ4, NO_TIME, PROMISE, ROWS, TIME, Frame
 from riverrun.log.segment import Segment
-from riverrun.log.spec import TopicSpec
+from riverrun.log.stored_spec import StoredSpec
 
 FRAME_ROWS = 8192
 FRAME_BYTES = 1 << 20
@@ -52,14 +52,14 @@ class Piece(NamedTuple):
 
 
 def rewrite_segment(
-    segment: Segment, keep: Keep, spec: TopicSpec, schemas: Mapping[int, pa.Schema], pace: Pace = at_full_speed
+    segment: Segment, keep: Keep, spec: StoredSpec, schemas: Mapping[int, pa.Schema], pace: Pace = at_full_speed
 ) -> Iterator[Piece]:
     """The frames of a segment with only the rows that `keep` leaves, small ones merged."""
     return rewrite_segments([Rewritten(segment, segment.index(segment.size), keep)], spec, schemas, pace)
 
 
 def rewrite_segments(
-    sources: Sequence[Rewritten], spec: TopicSpec, schemas: Mapping[int, pa.Schema], pace: Pace = at_full_speed
+    sources: Sequence[Rewritten], spec: StoredSpec, schemas: Mapping[int, pa.Schema], pace: Pace = at_full_speed
 ) -> Iterator[Piece]:
     """The frames of one segment that takes the place of several."""
     for places in _groups(sources):
@@ -130,7 +130,7 @@ def _unchanged(segment: Segment, entry: Any) -> Frame:
 
 
 def _merged(
-    chosen: Sequence[tuple[Rewritten, np.ndarray]], spec: TopicSpec, schemas: Mapping[int, pa.Schema], pace: Pace
+    chosen: Sequence[tuple[Rewritten, np.ndarray]], spec: StoredSpec, schemas: Mapping[int, pa.Schema], pace: Pace
 ) -> Piece:
     """One frame of one partition. Rows of an older schema get the newest one of the group, with nulls."""
     every = np.concatenate([source.index[numbers] for source, numbers in chosen])

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from riverrun import ddl
 from riverrun.durations import wall_clock
 from riverrun.errors import Invalid, RecordTooLarge, did_you_mean
-from riverrun.log.spec import TopicSpec
+from riverrun.log.stored_spec import StoredSpec
 
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _WHOLE = {"float": 24, "double": 53}  # bits of the largest whole number up to which every one has its own value
@@ -42,8 +42,7 @@ TEMPORAL = (dt.datetime, dt.date, decimal.Decimal, bytes)
 class RowSchema:
     """The schema of one version of a topic, and the way into it."""
 
-    def __init__(self, spec: TopicSpec, max_record_bytes: int) -> None:
-        assert isinstance(spec.schema, str)
+    def __init__(self, spec: StoredSpec, max_record_bytes: int) -> None:
         self.columns = ddl.parse(spec.schema)
         self.arrow: pa.Schema = ddl.arrow_schema(self.columns)
         self.names = [column.name for column in self.columns]
@@ -54,10 +53,10 @@ class RowSchema:
         self._fields = {field.name: field for field in self._given}
         self._struct = pa.struct(list(self.arrow))
         self._key = tuple(spec.key)
-        times = [spec.time] if isinstance(spec.time, str) else []
+        times = [] if spec.time is None else [spec.time]
         not_null = [column.name for column in self.columns if not column.nullable]
         # Of a key of several columns some may be null, as in an outer join's; NOT NULL forbids it.
-        alone = spec.key if len(spec.key) == 1 and spec.null_keys is not True else ()
+        alone = spec.key if len(spec.key) == 1 and not spec.null_keys else ()
         self.required = list(dict.fromkeys([*alone, *times, *not_null]))
         self.limit = max_record_bytes
         self._floats = [field.name for field in self.arrow if pa.types.is_float32(field.type)]
@@ -117,7 +116,7 @@ class RowSchema:
                         raise self._bad(i, name, f"{row[name]} is too large for a float")
 
     def _by_column(self, checked: list[Any], schema: pa.Schema) -> pa.RecordBatch:
-        """The slow way, which finds the row and column at fault, and takes texts for times, dates and decimals."""
+        """The slow way, which finds the row and column at fault, and takes strings for times, dates and decimals."""
         read = msgspec.to_builtins(checked, builtin_types=TEMPORAL)
         arrays = []
         for field in schema:
@@ -328,7 +327,7 @@ def _one_chunk(column: Any) -> pa.Array:
 
 
 def _lossless_kind(have: pa.DataType, want: pa.DataType) -> bool:
-    """Whether a checked cast keeps the meaning: numbers to numbers, texts to texts, times to times."""
+    """Whether a checked cast keeps the meaning: numbers to numbers, strings to strings, times to times."""
     t = pa.types
     numbers = (t.is_integer, t.is_floating, t.is_decimal)
     families = (

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from riverrun import durable
 from riverrun.errors import Corrupt, NewerFormat
 from riverrun.log import frame as frames
 from riverrun.log.frame import HEADER_BYTES, INDEX, NO_SEQUENCE, SNAPSHOT, Frame, Header
@@ -29,7 +30,7 @@ _SMALL = 256 << 10  # below this a pread is cheaper than a new mapping
 
 
 class RememberedAppend(msgspec.Struct, array_like=True):
-    """One remembered append of a producer: its sequence, and the ends of all partitions behind it."""
+    """One remembered append of a producer: its sequence, and the ends of all partitions after it."""
 
     sequence: int
     offsets: tuple[int, ...]
@@ -113,7 +114,7 @@ class Segment:
 
     @property
     def data_begin(self) -> int:
-        """Byte behind the snapshot, where rows begin."""
+        """Byte after the snapshot, where rows begin."""
         return self.head.frame_bytes
 
     def pread(self, at: int, size: int) -> bytes:
@@ -140,39 +141,39 @@ class Segment:
             return self._indexed(end, pace)
 
     def _indexed(self, end: int, pace: Callable[[], None] | None) -> np.ndarray:
-        if self._scanned == 0 and not self._load_index(end):
+        if self._scanned == 0 and not self._load_index():
             self._scanned = self.data_begin
         if self._scanned < end:
             self._scan(end, pace)
-        known = self._index[: self._count]
-        return known[: int(np.searchsorted(known["at"], end))] if self._scanned > end else known
+        index = self._index[: self._count]
+        return index[: int(np.searchsorted(index["at"], end))] if self._scanned > end else index
 
     def _scan(self, end: int, pace: Callable[[], None] | None) -> None:
         begin = self._scanned
         data = self.bytes_at(begin, end - begin)
         if end - begin > _SMALL:
-            found = frames.scan_index(data, pace)
+            added = frames.scan_index(data, pace)
         else:
-            found = np.array([(at, *header) for at, header in frames.scan(data)], INDEX)
-        if len(found):
-            found["at"] += begin
-            self._add(found)
-            last = found[-1]
+            added = np.array([(at, *header) for at, header in frames.scan(data)], INDEX)
+        if len(added):
+            added["at"] += begin
+            self._add(added)
+            last = added[-1]
             self._scanned = int(last["at"]) + int(last["header_bytes"]) + frames.padded(int(last["body_bytes"]))
         if self._scanned < end:
             raise self.damaged(self._scanned)
 
-    def _add(self, found: np.ndarray) -> None:
+    def _add(self, added: np.ndarray) -> None:
         """Room doubles, so following a file that grows costs what was appended, not what is there."""
-        count = self._count + len(found)
+        count = self._count + len(added)
         if count > len(self._index):
             room = np.empty(max(count, 2 * self._count), INDEX)
             room[: self._count] = self._index[: self._count]
             self._index = room
-        self._index[self._count : count] = found  # behind everything that was given out
+        self._index[self._count : count] = added  # after everything that was given out
         self._count = count
 
-    def _load_index(self, end: int) -> bool:
+    def _load_index(self) -> bool:
         loaded = read_index(self.path, self.head, self.size)
         if loaded is None:
             return False
@@ -226,12 +227,8 @@ def index_path(path: str) -> str:
 def write_index(path: str, head: Header, size: int, index: np.ndarray) -> None:
     """Write the index beside a sealed segment; readers see the old one or the new one."""
     body = index.tobytes()
-    target = index_path(path)
-    with open(target + ".tmp", "wb") as file:
-        file.write(_INDEX_HEAD.pack(_INDEX_MAGIC, size, head.header_crc, frames.checksum(body)) + body)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(target + ".tmp", target)
+    described = _INDEX_HEAD.pack(_INDEX_MAGIC, size, head.header_crc, frames.checksum(body))
+    durable.write_file(index_path(path), described + body)
 
 
 def read_index(path: str, head: Header, size: int) -> np.ndarray | None:

@@ -87,47 +87,47 @@ class Segments:
 
     def _look(self, active: int) -> list[Entry]:
         for _ in range(_TRIES):
-            found = self._found(active)
-            if found is not None:
-                break  # otherwise a file went away between listing and opening, so somebody else made progress
+            entries = self._list(active)
+            if entries is not None:
+                break  # otherwise a file went away between listing and opening, so another process made progress
         else:
             raise Corrupt(f"{self._directories[-1]} lists segments that cannot be opened")
-        for before, entry in pairwise(found):
+        for before, entry in pairwise(entries):
             if entry.snapshot.previous > before.through:
                 raise Corrupt(
                     f"{segment_path(before.directory, entry.snapshot.previous)} is missing",
                     hint="Rows in the middle of the topic were in it; restore it from a copy",
                 )
-        if not found or found[-1].through < active:
+        if not entries or entries[-1].through < active:
             raise Corrupt(
                 f"{segment_path(self._directories[-1], active)} is missing",
                 hint="The topic's newest rows were in it; restore it from a copy",
             )
-        return found
+        return entries
 
-    def _found(self, active: int) -> list[Entry] | None:
-        known = {(entry.directory, entry.first_commit, entry.stat): entry for entry in self._entries}
+    def _list(self, active: int) -> list[Entry] | None:
+        seen = {(entry.directory, entry.first_commit, entry.stat): entry for entry in self._entries}
         # The topic's own directory is listed first: what has left it since is in the archive by then.
         listed = [(d, list_segments(d)) for d in reversed(self._directories) if os.path.isdir(d)]
-        found: list[Entry] = []
+        entries: list[Entry] = []
         for directory, commits in reversed(listed):
             for first_commit in commits:
                 if first_commit > active:
                     continue  # rolled, but not published yet
-                if found and first_commit <= found[-1].through:
+                if entries and first_commit <= entries[-1].through:
                     continue  # already part of the one before, or archived and not yet removed here
-                entry = _entry(directory, first_commit, known)
+                entry = _entry(directory, first_commit, seen)
                 if entry is None:
                     return None
-                found.append(entry)
-        return found
+                entries.append(entry)
+        return entries
 
 
-def _entry(directory: str, first_commit: int, known: dict[tuple[str, int, tuple[int, int]], Entry]) -> Entry | None:
+def _entry(directory: str, first_commit: int, seen: dict[tuple[str, int, tuple[int, int]], Entry]) -> Entry | None:
     try:
         status = os.stat(segment_path(directory, first_commit))
         stat = (status.st_ino, status.st_mtime_ns)
-        same = known.get((directory, first_commit, stat))
+        same = seen.get((directory, first_commit, stat))
         if same:
             return same
         segment = Segment(directory, first_commit)

@@ -1,19 +1,20 @@
-"""What a topic is: name, schema, key, time, and how it is kept."""
+"""A topic as it is declared: name, schema, key, time, and how it is kept. What it becomes is `riverrun.log.stored_spec`."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from riverrun import ddl
-from riverrun.columns import KEY_TYPES, WRITTEN, check_name
+from riverrun.columns import check_name
 from riverrun.durations import Duration, micros, show
-from riverrun.errors import Conflict, Invalid, did_you_mean
+from riverrun.errors import Conflict, Invalid
+from riverrun.log.stored_spec import StoredSpec
 from riverrun.settings import byte_count
 
 
@@ -29,14 +30,6 @@ class Unset(Enum):
 UNSET = Unset.UNSET
 
 _ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
-_PRODUCER_TYPES = frozenset({"string", "tinyint", "smallint", "int", "bigint"})
-
-
-def names(value: str | list[str] | tuple[str, ...] | None) -> tuple[str, ...]:
-    """A name or a list of names, as a tuple."""
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(value)
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,7 @@ class TopicSpec:
 
     name: str
     schema: str | Unset = UNSET
-    key: Any = UNSET
+    key: str | Sequence[str] | Unset | None = UNSET
     time: str | Unset | None = UNSET
     producers: str | Unset | None = UNSET
     partitions: int | Unset = UNSET
@@ -57,9 +50,14 @@ class TopicSpec:
     retention_bytes: int | str | Unset | None = UNSET
     compact: bool | Unset = UNSET
     fsync: Duration | Unset = UNSET
-    compression: str | Unset | None = UNSET
+    compression: Literal["lz4"] | Unset | None = UNSET
     archive: str | os.PathLike[str] | Unset | None = UNSET
     null_keys: bool | Unset = UNSET  # whether a key of one column may be null, as that of a group in a derived topic
+
+    @classmethod
+    def of(cls, stored: StoredSpec) -> TopicSpec:
+        """A declaration that leaves nothing out."""
+        return cls(**asdict(stored))
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -67,13 +65,13 @@ class TopicSpec:
         def put(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
+        self._check_types()
         if isinstance(self.schema, str):
             columns = ddl.parse(self.schema)
             self._check_names(columns)
             put("schema", ddl.render(columns))
-        self._check_types()
         if not isinstance(self.key, Unset):
-            put("key", names(self.key))
+            put("key", (self.key,) if isinstance(self.key, str) else tuple(self.key or ()))
         if isinstance(self.archive, str | os.PathLike):
             put("archive", os.path.abspath(self.archive))  # the same place for a process that is started elsewhere
         if not isinstance(self.retention, Unset) and self.retention is not None:
@@ -89,6 +87,46 @@ class TopicSpec:
         if self.compression not in (UNSET, None, "lz4"):
             raise Invalid(f"topic {self.name}: compression is None or 'lz4', not {self.compression!r}")
 
+    def declared(self) -> dict[str, Any]:
+        """What the declaration says, by name; what it leaves out is not there."""
+        every = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in every.items() if not isinstance(value, Unset)}
+
+    def resolve(self) -> StoredSpec:
+        """The spec of a new topic: defaults filled in, everything checked against the schema."""
+        if isinstance(self.schema, Unset):
+            raise Invalid(
+                f"topic {self.name} does not exist, and no schema was given to make it",
+                hint='Give one: river.topic("orders", "user string, at timestamp", …)',
+            )
+        # The newest row of a key is wanted for ever; age must not remove it.
+        kept = {"retention": None} if self.compact is True else {}
+        spec = StoredSpec(**{**kept, **self.declared()})
+        spec.check_columns()
+        return spec
+
+    def check_same(self, stored: StoredSpec) -> None:
+        """Refuse a declaration that says something else than what is stored. Schemas are compared by the topic."""
+        for name, mine in self.declared().items():
+            theirs = getattr(stored, name)
+            if name not in ("name", "schema") and mine != theirs:
+                raise Conflict(
+                    f"topic {self.name} exists with {name}={_shown(theirs)}, not {_shown(mine)}",
+                    hint="Leave it out to open the topic as it is, or use another name",
+                )
+
+    def _check_types(self) -> None:
+        several = [("key", name) for name in self.key] if isinstance(self.key, list | tuple) else [("key", self.key)]
+        strings = [*several, *((name, getattr(self, name)) for name in ("schema", "time", "producers"))]
+        for name, value in strings:
+            if not isinstance(value, str | Unset) and (value is not None or name == "schema"):
+                raise Invalid(f"topic {self.name}: {name} cannot be {value!r}", hint="Give a string")
+        if not isinstance(self.archive, str | os.PathLike | Unset | None):
+            raise Invalid(f"topic {self.name}: archive cannot be {self.archive!r}", hint="Give a directory")
+        for name in ("compact", "null_keys"):
+            if not isinstance(getattr(self, name), bool | Unset):
+                raise Invalid(f"topic {self.name}: {name} is True or False, not {getattr(self, name)!r}")
+
     def _check_names(self, columns: Iterable[ddl.Column]) -> None:
         """Rows come as JSON: a name that has to be escaped there cannot be a column's, nor a field's of a struct."""
         for column in columns:
@@ -97,127 +135,20 @@ class TopicSpec:
                     f"topic {self.name}: not a name for a column: {column.name!r}",
                     hint="Quotes, backslashes and control characters cannot be in it",
                 )
-            self._check_names(_fields(column.type))
-
-    def _check_types(self) -> None:
-        several = [("key", name) for name in self.key] if isinstance(self.key, list | tuple) else [("key", self.key)]
-        texts = [*several, *((name, getattr(self, name)) for name in ("schema", "time", "producers"))]
-        for name, value in texts:
-            if not isinstance(value, str | Unset) and (value is not None or name == "schema"):
-                raise Invalid(f"topic {self.name}: {name} cannot be {value!r}", hint="Give a text")
-        if not isinstance(self.archive, str | os.PathLike | Unset | None):
-            raise Invalid(f"topic {self.name}: archive cannot be {self.archive!r}", hint="Give a directory")
-        for name in ("compact", "null_keys"):
-            if not isinstance(getattr(self, name), bool | Unset):
-                raise Invalid(f"topic {self.name}: {name} is True or False, not {getattr(self, name)!r}")
-
-    def resolved(self) -> TopicSpec:
-        """The spec of a new topic: defaults filled in, everything checked against the schema."""
-        if isinstance(self.schema, Unset):
-            raise Invalid(
-                f"topic {self.name} does not exist, and no schema was given to make it",
-                hint='Give one: river.topic("orders", "user string, at timestamp", …)',
-            )
-        compact = self.compact is True
-        defaults: dict[str, Any] = {
-            "key": (),
-            "time": None,
-            "producers": None,
-            "partitions": 4,
-            # The newest row of a key is wanted for ever; age must not remove it.
-            "retention": None if compact else timedelta(days=7),
-            "retention_bytes": None,
-            "compact": False,
-            "fsync": "batch",
-            "compression": None,
-            "archive": None,
-            "null_keys": False,
-        }
-        left_out = {n: v for n, v in defaults.items() if isinstance(getattr(self, n), Unset)}
-        spec = replace(self, **left_out)
-        spec.check_columns()
-        return spec
-
-    def options(self) -> dict[str, Any]:
-        """Everything but the schema, as JSON can hold it; the constructor takes it back."""
-        plain = {name: value for name, value in asdict(self).items() if name != "schema"}
-        return {n: value.total_seconds() if isinstance(value, timedelta) else value for n, value in plain.items()}
-
-    def check_columns(self) -> None:
-        """Key, time and producers name columns of the right types."""
-        assert isinstance(self.schema, str)
-        columns = {column.name: column.type for column in ddl.parse(self.schema)}
-        for name in columns:
-            if name.startswith("_") and name not in WRITTEN:
-                raise Invalid(f"topic {self.name}: column {name!r}", hint="Names beginning with '_' are Riverrun's own")
-        roles = [*(("key", name, KEY_TYPES) for name in self.key)]
-        if isinstance(self.time, str):
-            roles.append(("time", self.time, frozenset({"timestamp"})))
-        if isinstance(self.producers, str):
-            roles.append(("producers", self.producers, _PRODUCER_TYPES))
-        for role, name, types in roles:
-            if name not in columns:
-                raise Invalid(f"topic {self.name}: {role} {name!r} is not a column", hint=did_you_mean(name, columns))
-            kind = str(columns[name])
-            if kind not in types and not (role == "key" and kind.startswith("decimal")):
-                allowed = ", ".join(sorted(types))
-                raise Invalid(f"topic {self.name}: {role} {name!r} cannot be {kind}", hint=f"It may be {allowed}")
-        if len(set(self.key)) < len(self.key):
-            raise Invalid(f"topic {self.name}: the key names a column twice")
-        if self.compact and not self.key:
-            raise Invalid(f"topic {self.name}: compaction keeps the newest row of every key, so it needs a key")
-
-    def check_same(self, stored: TopicSpec) -> None:
-        """Refuse a declaration that says something else than what is stored. Schemas are compared by the topic."""
-        for field in fields(self):
-            mine, theirs = getattr(self, field.name), getattr(stored, field.name)
-            if field.name in ("name", "schema") or isinstance(mine, Unset) or mine == theirs:
-                continue
-            raise Conflict(
-                f"topic {self.name} exists with {field.name}={_shown(theirs)}, not {_shown(mine)}",
-                hint="Leave it out to open the topic as it is, or use another name",
-            )
+            self._check_names(_struct_fields(column.type))
 
 
-def _fields(kind: ddl.Type) -> Iterator[ddl.Column]:
+def _struct_fields(kind: ddl.Type) -> Iterator[ddl.Column]:
     """The fields of the structs in a type."""
     match kind:
-        case ddl.Struct(fields):
-            yield from fields
+        case ddl.Struct(inner):
+            yield from inner
         case ddl.Array(element):
-            yield from _fields(element)
+            yield from _struct_fields(element)
         case ddl.Map(key, value):
-            yield from _fields(key)
-            yield from _fields(value)
+            yield from _struct_fields(key)
+            yield from _struct_fields(value)
 
 
 def _shown(value: object) -> str:
     return repr(show(micros(value)) if isinstance(value, timedelta) else value)
-
-
-def added_columns(name: str, stored: str, declared: str) -> bool:
-    """Whether `declared` only adds nullable columns to `stored` (False: it is the same); anything else is an error."""
-    old, new = ddl.parse(stored), ddl.parse(declared)
-    now = {column.name: column for column in new}
-    for column in old:
-        same = now.get(column.name)
-        if same is None:
-            raise Conflict(f"topic {name}: the new schema leaves out {column.name!r}", hint=_HOW_SCHEMAS_CHANGE)
-        if (same.type, same.nullable) != (column.type, column.nullable):
-            raise Conflict(
-                f"topic {name}: column {column.name!r} is {column.written(' ')!r}, not {same.written(' ')!r}",
-                hint=_HOW_SCHEMAS_CHANGE,
-            )
-    known = {column.name for column in old}
-    fresh = [column for column in new if column.name not in known]
-    for column in fresh:
-        if not column.nullable:
-            raise Conflict(f"topic {name}: a new column must be nullable: {column.name!r}", hint=_HOW_SCHEMAS_CHANGE)
-    if [column.name for column in new[: len(old)]] != [column.name for column in old]:
-        if fresh:
-            raise Conflict(f"topic {name}: new columns go behind the {len(old)} there are", hint=_HOW_SCHEMAS_CHANGE)
-        raise Conflict(f"topic {name} has the same columns in another order", hint=f"It is {stored!r}")
-    return bool(fresh)
-
-
-_HOW_SCHEMAS_CHANGE = "A schema may only grow, by nullable columns at its end; for anything else make a new topic"

@@ -13,8 +13,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from riverrun import durable
 from riverrun.errors import Corrupt
-from riverrun.log.durability import write_all
 from riverrun.log.frame import checksum
 from riverrun.log.lock import try_lock
 
@@ -26,7 +26,7 @@ _NUMBER = struct.Struct("<q")
 
 
 class SpilledRows(NamedTuple):
-    """Some rows from the front, the number of the last one, and the place behind it."""
+    """Some rows from the front, the number of the last one, and the place after it."""
 
     rows: list[bytes]
     number: int
@@ -46,9 +46,9 @@ class Spill:
     @classmethod
     def create(cls, directory: str, name: str, limit: int) -> Spill:
         """A new file. It gets its name when it is locked, so that nobody takes it for a leftover."""
-        os.makedirs(directory, exist_ok=True)
+        durable.make_directory(directory)
         path = f"{directory}/{name}{SUFFIX}"
-        fd = os.open(f"{path}.new", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = durable.open_file(f"{path}.new", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         fcntl.flock(fd, fcntl.LOCK_EX)
         os.rename(f"{path}.new", path)
         return cls(path, fd, limit)
@@ -81,12 +81,12 @@ class Spill:
         return self._begin == self._end
 
     def add(self, number: int, row: bytes) -> bool:
-        """Put a row behind the others. False, and nothing is written, when the limit is reached or the disk full."""
+        """Put a row after the others. False, and nothing is written, when the limit is reached or the disk full."""
         if self._end and self._end + _RECORD.size + len(row) > self._limit:
             return False
         head = _RECORD.pack(len(row), checksum(_NUMBER.pack(number) + row), number)
         try:
-            write_all(self._fd, [head, row], self._end)
+            durable.write_all(self._fd, [head, row], self._end)
         except OSError:
             os.ftruncate(self._fd, self._end)
             return False
@@ -102,15 +102,15 @@ class Spill:
         rows: list[bytes] = []
         at, number = 0, after
         while at + _RECORD.size <= len(data):
-            length, crc, found = _RECORD.unpack_from(data, at)
+            length, crc, row_number = _RECORD.unpack_from(data, at)
             row = data[at + _RECORD.size : at + _RECORD.size + length]
             if len(row) < length:
                 break
-            if checksum(_NUMBER.pack(found) + row) != crc:
-                raise Corrupt(f"{self.path} is damaged at byte {self._begin + at}", hint="Rows behind it were not sent")
-            if found > after:
+            if checksum(_NUMBER.pack(row_number) + row) != crc:
+                raise Corrupt(f"{self.path} is damaged at byte {self._begin + at}", hint="Rows after it were not sent")
+            if row_number > after:
                 rows.append(row)
-                number = found
+                number = row_number
             at += _RECORD.size + length
         if at == 0 and data:
             log.warning("%s: left out %d bytes of a row that was not finished", self.path, self._end - self._begin)

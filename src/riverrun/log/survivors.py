@@ -17,7 +17,7 @@ from riverrun.log.rewrite import Keep, Pace, read_frames
 from riverrun.log.rows import key_text
 from riverrun.log.segment import Segment
 from riverrun.log.segments import Entry
-from riverrun.log.spec import TopicSpec
+from riverrun.log.stored_spec import StoredSpec
 
 _CHUNK_ROWS = 1 << 20
 _CHUNK_BYTES = 128 << 20
@@ -26,7 +26,7 @@ _CHUNK_BYTES = 128 << 20
 class Survivors:
     """The choice for one compaction. Tombstones received up to `horizon` go."""
 
-    def __init__(self, spec: TopicSpec, schemas: Mapping[int, pa.Schema], horizon: int, pace: Pace) -> None:
+    def __init__(self, spec: StoredSpec, schemas: Mapping[int, pa.Schema], horizon: int, pace: Pace) -> None:
         self._key = list(spec.key)
         self._schemas = schemas
         self._horizon = horizon

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from riverrun import durable
 from riverrun.durations import show
 from riverrun.errors import Busy, Closed, DiskFull, NotFound, RiverrunError, Unavailable
 from riverrun.log.compaction import compact_if_dirty
@@ -24,7 +25,7 @@ from riverrun.log.sealing import seal
 from riverrun.log.segment import list_segments
 
 if TYPE_CHECKING:
-    from riverrun.log.embedded import EmbeddedTopic
+    from riverrun.log.embedded import EmbeddedBackend
 
 log = logging.getLogger("riverrun.log")
 
@@ -35,8 +36,8 @@ _POLL = 0.005
 class Upkeep:
     """Sealing, retention and compaction of one opened topic. Nothing here is needed for correct reads and appends."""
 
-    def __init__(self, topic: EmbeddedTopic) -> None:
-        self._topic = weakref.ref(topic)
+    def __init__(self, backend: EmbeddedBackend) -> None:
+        self._backend = weakref.ref(backend)
         self.sealed: set[tuple[int, int]] = set()
         self._reset()
         _all.add(self)
@@ -52,21 +53,21 @@ class Upkeep:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """The upkeep lock, waited for. Errors of the disk become ours; whatever happens, rows stay readable."""
-        topic = self._opened()
-        topic.journal.ends()  # a closed or dropped topic has no files of its own any more
+        backend = self._opened()
+        backend.journal.ends()  # a closed or dropped topic has no files of its own any more
         try:
-            # Who waits holds the second lock, so that those in the background let it go first.
-            with _opened_lock(topic, "upkeep") as fd, _opened_lock(topic, "upkeep.next") as turn:
-                deadline = time.monotonic_ns() // 1000 + topic.settings.lock_timeout
-                _wait_for(turn, fd, deadline, topic)
-                _wait_for(fd, fd, deadline, topic)
+            # Whoever waits holds the second lock, so that those in the background let it go first.
+            with _opened_lock(backend, "upkeep") as fd, _opened_lock(backend, "upkeep.next") as turn:
+                deadline = time.monotonic_ns() // 1000 + backend.settings.lock_timeout
+                _wait_for(turn, fd, deadline, backend)
+                _wait_for(fd, fd, deadline, backend)
                 fcntl.flock(turn, fcntl.LOCK_UN)
-                with self._holding(topic, fd):
+                with self._holding(backend, fd):
                     yield
         except RiverrunError:
             raise
         except OSError as error:
-            raise _explained(topic.name, error) from error
+            raise _explained(backend.name, error) from error
 
     def start(self, rolled: bool = True) -> None:
         """Do what there is to do in the background. Returns at once; at most one thread at a time.
@@ -82,9 +83,9 @@ class Upkeep:
 
     def start_if_needed(self) -> None:
         """For an opener: go on where a process that was ended left off."""
-        topic = self._opened()
-        unsealed = list_segments(topic.directory)[:-1]
-        if not all(os.path.exists(f"{topic.directory}/{first:020d}.index") for first in unsealed):
+        backend = self._opened()
+        unsealed = list_segments(backend.directory)[:-1]
+        if not all(os.path.exists(f"{backend.directory}/{first:020d}.index") for first in unsealed):
             self.start(rolled=False)
 
     def wait(self) -> None:
@@ -112,22 +113,22 @@ class Upkeep:
                     self._thread = None
                     return
                 self._wanted, rolled, self._rolled = False, self._rolled, False
-            topic = self._topic()
-            if topic is None:
+            backend = self._backend()
+            if backend is None:
                 return
             try:
-                self._do(topic, rolled)
+                self._do(backend, rolled)
             except (_Stopped, Closed, NotFound):
                 pass
             except Exception as error:
                 # Nobody waits for the result; rows are as they were, and the next roll tries again.
-                log.warning("topic %s: upkeep was given up: %s", topic.name, error)
-            del topic
+                log.warning("topic %s: upkeep was given up: %s", backend.name, error)
+            del backend
 
-    def _do(self, topic: EmbeddedTopic, rolled: bool) -> None:
-        if not os.access(topic.directory, os.W_OK):
+    def _do(self, backend: EmbeddedBackend, rolled: bool) -> None:
+        if not os.access(backend.directory, os.W_OK):
             return
-        with _opened_lock(topic, "upkeep") as fd, _opened_lock(topic, "upkeep.next") as turn:
+        with _opened_lock(backend, "upkeep") as fd, _opened_lock(backend, "upkeep.next") as turn:
             if _is_awaited(turn) or not try_lock(fd):
                 return  # somebody else is at it, or about to be
 
@@ -136,21 +137,21 @@ class Upkeep:
                     raise _Stopped  # whoever waits seals too
                 self._pace()
 
-            with self._holding(topic, fd):
-                if rolled and topic.spec.compact:
-                    compact_if_dirty(topic, self._pace)
+            with self._holding(backend, fd):
+                if rolled and backend.spec.compact:
+                    compact_if_dirty(backend, self._pace)
                 if rolled:
-                    retain(topic, self._pace)
-                seal(topic, give_way)
+                    retain(backend, self._pace)
+                seal(backend, give_way)
 
     @contextmanager
-    def _holding(self, topic: EmbeddedTopic, fd: int) -> Iterator[None]:
+    def _holding(self, backend: EmbeddedBackend, fd: int) -> Iterator[None]:
         self._fd = fd
         try:
             os.pwrite(fd, f"{os.getpid():<20}".encode(), 0)
-            topic.journal.segments.forget()
-            ends, entries = topic.view()
-            clear_leftovers(topic.directory, entries, ends.segment)
+            backend.journal.segments.forget()
+            ends, entries = backend.journal.extent()
+            clear_leftovers(backend.directory, entries, ends.segment)
             yield
         finally:
             self._fd = -1
@@ -161,28 +162,28 @@ class Upkeep:
             raise _Stopped
         time.sleep(_PAUSE)
 
-    def _opened(self) -> EmbeddedTopic:
-        topic = self._topic()
-        assert topic is not None
-        return topic
+    def _opened(self) -> EmbeddedBackend:
+        backend = self._backend()
+        assert backend is not None
+        return backend
 
 
 @contextmanager
-def _opened_lock(topic: EmbeddedTopic, name: str) -> Iterator[int]:
-    fd = os.open(f"{topic.directory}/{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+def _opened_lock(backend: EmbeddedBackend, name: str) -> Iterator[int]:
+    fd = durable.open_file(f"{backend.directory}/{name}", os.O_RDWR | os.O_CREAT)
     try:
         yield fd
     finally:
         os.close(fd)
 
 
-def _wait_for(lock: int, named: int, deadline: int, topic: EmbeddedTopic) -> None:
+def _wait_for(lock: int, named: int, deadline: int, backend: EmbeddedBackend) -> None:
     while not try_lock(lock):
         if time.monotonic_ns() // 1000 > deadline:
             holder = os.pread(named, 20, 0).decode().strip()
             raise Busy(
-                f"topic {topic.name}: process {holder} has been at its upkeep for over "
-                f"{show(topic.settings.lock_timeout)}",
+                f"topic {backend.name}: process {holder} has been at its upkeep for over "
+                f"{show(backend.settings.lock_timeout)}",
                 hint="Try again later; appends and reads go on meanwhile",
             )
         time.sleep(_POLL)

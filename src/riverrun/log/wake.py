@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 _POLL = 0.005
@@ -54,17 +54,15 @@ class Watcher:
 
 
 class Bell:
-    """Rings when one of the files is written to. A context manager, so that watches do not pile up."""
+    """Rings when one of the files it watches is written to. A context manager, so that watches do not pile up."""
 
-    def __init__(self, paths: Iterable[str] = ()) -> None:
+    def __init__(self) -> None:
         self._event = threading.Event()
         self._watcher = _watcher()
         self._watches: list[int] = []
-        for path in paths:
-            self.watch(path)
 
     def watch(self, path: str) -> None:
-        """Ring for this file too."""
+        """Ring for this file."""
         if self._watcher:
             self._watches.append(self._watcher.add(path, self._event))
 
@@ -107,16 +105,16 @@ class Bell:
             self.wait(left)
 
 
-_made: tuple[int, Watcher | None] | None = None
+_own_watcher: tuple[int, Watcher | None] | None = None
 _making = threading.Lock()
 
 
 def _watcher() -> Watcher | None:
-    global _made
+    global _own_watcher
     with _making:
-        if _made is None or _made[0] != os.getpid():  # a thread does not survive a fork
+        if _own_watcher is None or _own_watcher[0] != os.getpid():  # a thread does not survive a fork
             try:
-                _made = (os.getpid(), Watcher())
+                _own_watcher = (os.getpid(), Watcher())
             except (ImportError, OSError):
-                _made = (os.getpid(), None)
-        return _made[1]
+                _own_watcher = (os.getpid(), None)
+        return _own_watcher[1]

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from riverrun import ddl
-from riverrun.errors import Conflict, Corrupt, Invalid, Unavailable, did_you_mean
+from riverrun.errors import Conflict, Corrupt, Invalid, did_you_mean
 from riverrun.flow import Flow
 from riverrun.flow.graph import InputTopic
-from riverrun.log.spec import TopicSpec
+from riverrun.log.stored_spec import StoredSpec
 from riverrun.log.topic import Topic
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.manifest import Manifest, computation, home_of
@@ -33,12 +33,6 @@ def refuse_unusable(flow: Flow) -> None:
     """Refuse a flow that nothing would come of, or not what it says."""
     if not flow.ends:
         raise Invalid(f"flow {flow.name} has no results", hint="Add a flow.view(…), a flow.topic(…) or a flow.alert(…)")
-    for view in flow.views.values():
-        if view.to is not None:
-            raise Unavailable(
-                f"{view.place}: view {view.name!r}: to={view.to!r} cannot be used yet",
-                hint="Leave `to` out: the view is then kept in the river's store",
-            )
 
 
 def admitted(
@@ -76,7 +70,7 @@ def resumable(flow: str, store: Store, checkpoint: Checkpoint, inputs: Mapping[s
     if last.epoch == 0 or last.manifest is None:
         return None
     for name, topic in inputs.items():
-        topic.check_range(last.positions[name], topic.earliest[name], topic.latest[name])
+        topic.check_range(last.positions[name])
     return Manifest.decode(last.manifest)
 
 
@@ -109,7 +103,7 @@ def _refuse_forgotten(
     forgotten = [
         name
         for name, topic in inputs.items()
-        if any(offset > (start or {}).get(name, {}).get(p, 0) for p, offset in topic.earliest[name].items())
+        if any(offset > (start or {}).get(name, {}).get(p, 0) for p, offset in topic.begins().items())
     ]
     if forgotten:
         raise Conflict(
@@ -118,9 +112,8 @@ def _refuse_forgotten(
         )
 
 
-def check_declared(declared: InputTopic, spec: TopicSpec) -> None:
+def check_declared(declared: InputTopic, spec: StoredSpec) -> None:
     """`Conflict` when a flow says something else about a topic than the topic itself. A topic may have more columns."""
-    assert isinstance(spec.schema, str)
     there = {column.name: column.type for column in ddl.parse(spec.schema)}
     for column in ddl.parse(declared.schema):
         if column.name not in there:
@@ -130,5 +123,5 @@ def check_declared(declared: InputTopic, spec: TopicSpec) -> None:
             raise Conflict(
                 f"{declared.place}: column {column.name!r} of topic {spec.name} is {there[column.name]}, not {column.type}"
             )
-    if declared.key and tuple(declared.key) != tuple(spec.key):
+    if declared.key and tuple(declared.key) != spec.key:
         raise Conflict(f"{declared.place}: the key of topic {spec.name} is {list(spec.key)}, not {list(declared.key)}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
+from riverrun import durable
 from riverrun.position import Position
 
 
@@ -29,8 +29,4 @@ def read_positions(path: str) -> Position | None:
 
 def write_positions(path: str, positions: Mapping[str, Mapping[int, int]]) -> None:
     """Readers see the old positions or the new ones."""
-    with open(f"{path}.new", "w", encoding="utf-8") as file:
-        file.write(str(Position(positions)))
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(file.name, path)
+    durable.write_file(path, str(Position(positions)))

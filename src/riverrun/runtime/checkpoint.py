@@ -10,9 +10,10 @@ import json
 import os
 from collections.abc import Mapping
 
+from riverrun import durable
 from riverrun.errors import Conflict, Corrupt, Transient
 from riverrun.position import Position
-from riverrun.runtime.planner import Plan
+from riverrun.runtime.plan import Plan
 from riverrun.views import Last
 
 _RESTORE = "Restore the directory {home} from a copy that fits, or rebuild the flow"
@@ -80,12 +81,8 @@ class Checkpoint:
         path = f"{self.directory}/offsets/{epoch - 1}"
         if Position(self.plan(epoch).positions) != Position(positions):
             raise Transient(f"flow {self._flow}: another run replaced the plan of epoch {epoch} while it was computed")
-        for name in (path, os.path.dirname(path)):
-            descriptor = os.open(name, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        durable.sync_file(path)
+        durable.sync_directory(os.path.dirname(path))
 
     def _newest(self, kind: str) -> int:
         try:

@@ -1,11 +1,10 @@
-"""The host: one shard of one stage in one epoch. Opens the state, runs every kernel once, hands results on."""
+"""The host: operators of a stage in one shard. Opens the state, runs every kernel once, hands results on."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
-from typing import Any
 
 import msgspec
 import polars as pl
@@ -15,147 +14,141 @@ from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, RECEIVED, TIME, WATER
 from riverrun.errors import Corrupt
 from riverrun.failpoints import failpoint
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
-from riverrun.kernels.watermark import combined, delayed
-from riverrun.runtime.blob import CONTROL, LATE, LEDGER, MANIFEST, WORK, Packer, carried, picked, rows_of, to_arrow
-from riverrun.runtime.job import Job, Operator
-from riverrun.state.directory import StateDirectory
+from riverrun.runtime.compile.job import Operator, with_carried
+from riverrun.runtime.control import Control, Report
+from riverrun.runtime.exchange import Exchange
+from riverrun.runtime.packing import CONTROL, ERROR, LATE, REPORT, Outbox, Packer, Shard, arrived, as_stream, gather
+from riverrun.runtime.task import Tasks
+from riverrun.state.directory import Entries
+
+_STAMP = pl.Datetime("us", "UTC")
+
+Structs = Iterator[tuple[pa.RecordBatch, dict[str, pa.RecordBatch]]]
 
 
-class Control(msgspec.Struct):
-    """What a shard is told about the epoch: its clock, and the state it starts from."""
+class Host:
+    """Runs the operators of one epoch, in one shard after the other or in all of them at once."""
 
-    epoch: int
-    received: int
-    final: bool
-    watermarks: dict[str, tuple[int, int]]  # source id → watermark at the epoch's start and end
-    positions: dict[str, dict[int, int]]  # where the epoch's input ends
-    manifest: dict[str, dict[str, Any]]  # node id → shard → entry
-    state: str  # where the state files are
-    memory: str | None = None  # what the planner remembers after the epoch
+    def __init__(self, tasks: Tasks, exchange: Exchange, outbox: Outbox) -> None:
+        self._tasks = tasks
+        self._job = tasks.job
+        self._exchange = exchange
+        self._outbox = outbox
+        self.report = Report()
 
-    def clock(self, operator: Operator) -> EpochClock:
-        """The node's own clock: the smallest of its sources' watermarks, each minus the delay on the way."""
+    def run(self, stage: int, number: int | None, shard: Shard) -> dict[str, pa.RecordBatch]:
+        """All operators of a stage; `shard` is what was sent to the shard of this number, None: to all of them.
 
-        def at(which: int) -> int:
-            return combined(delayed(self.watermarks[source][which], lag) for source, lag in operator.lags.items())
+        Gives the rows that Spark has to compute with, by origin.
+        """
+        if shard.control is None:
+            raise Corrupt(f"stage {stage + 1}, shard {number} of flow {self._job.flow} got rows but no control")
+        waiting = {}
+        for operator in self._job.stages[stage]:
+            begun = time.perf_counter_ns()
+            rows = self._step(operator, number, shard, shard.control)
+            if rows is not None and self._job.in_spark(operator.id):
+                waiting[operator.id] = rows
+            self.report.spend(operator.id, (time.perf_counter_ns() - begun) // 1000)
+        return waiting
 
-        return EpochClock(self.epoch, at(0), at(1))
+    def _step(self, operator: Operator, number: int | None, shard: Shard, control: Control) -> pa.RecordBatch | None:
+        entries = control.manifest.get(operator.id, {})
+        clock = control.clock(operator)
+        if number is None and self._is_idle(operator, shard, clock, entries):
+            self.report.manifest[operator.id] = entries
+            return None
+        inputs = {name: self._input(operator, name, shard) for name in operator.inputs}
+        directory = self._tasks.state(control.state)
+        state = directory.open(entries, operator.kernel.tables, operator.id, number, self._job.shards)
+        step = operator.kernel.step(state, inputs, clock)
+        failpoint("host.stepped")
+        self.report.manifest.setdefault(operator.id, {}).update(state.commit(control.epoch))
+        failpoint("host.committed")
+        for name, counts in step.counts.items():
+            self.report.count(operator.id, name, asdict(counts))
+        if step.late is not None and operator.late_topic and len(step.late):
+            self._outbox.message(number or 0, LATE, _late(operator, step.late))
+        changes = step.changes
+        if RECEIVED in operator.output.names and RECEIVED not in changes.columns:  # rows that came to be in this epoch
+            moment = pl.lit(control.received, pl.Int64).cast(_STAMP)
+            changes = changes.with_columns(moment.alias(RECEIVED))
+        return self._hand_on(operator, number, changes)
 
+    def _is_idle(self, operator: Operator, shard: Shard, clock: EpochClock, entries: Entries) -> bool:
+        """Whether a step would change nothing: nothing came in, and time did not pass or there is nothing to pass by."""
+        if any(branch.index in shard.parts for branch in self._job.into_target[operator.id]):
+            return False
+        return not entries or not operator.timed or clock.start == clock.end
 
-class Shard:
-    """The input of one shard: its control, and blobs by branch."""
+    def _input(self, operator: Operator, name: str, shard: Shard) -> pl.DataFrame:
+        """All rows of one input, in the order of the log."""
+        branches = [branch for branch in self._job.into_target[operator.id] if branch.input == name]
+        tables = [arrived(branch, shard.parts.pop(branch.index, []), self._exchange) for branch in branches]
+        frame = pl.from_arrow(pa.concat_tables(tables))
+        assert isinstance(frame, pl.DataFrame)
+        if len(frame) > 1:
+            frame = frame.sort(*(name for name in LOG_ORDER if name in frame.columns), maintain_order=True)
+        return frame
 
-    def __init__(self) -> None:
-        self.control: Control | None = None
-        self.blobs: dict[int, list[bytes]] = {}
-        self.passing: list[tuple[int, bytes]] = []
-
-
-def gather(batches: Iterable[pa.RecordBatch]) -> dict[int, Shard]:
-    """What a task was sent, by shard."""
-    shards: dict[int, Shard] = {}
-    for batch in batches:
-        numbers, branches = batch.column(0).to_pylist(), batch.column(1).to_pylist()
-        blobs = batch.column(2)
-        for row, (number, branch) in enumerate(zip(numbers, branches, strict=True)):
-            shard = shards.setdefault(number, Shard())
-            blob = blobs[row].as_buffer()
-            if branch == CONTROL:
-                shard.control = msgspec.msgpack.decode(blob, type=Control)
-            elif branch < 0:
-                shard.passing.append((branch, blob))
-            else:
-                shard.blobs.setdefault(branch, []).append(blob)
-    return shards
+    def _hand_on(self, operator: Operator, number: int | None, changes: pl.DataFrame) -> pa.RecordBatch | None:
+        if not len(changes) or operator.id not in self._job.from_origin:
+            return None
+        if PARTITION not in changes.columns:
+            order = [
+                pl.lit(number or 0, pl.Int32).alias(PARTITION),
+                pl.int_range(pl.len(), dtype=pl.Int64).alias(OFFSET),
+            ]
+            changes = changes.with_columns(order)
+        changes = changes.with_columns(pl.col(WEIGHT).cast(pl.Int8), pl.col(TIME).clip(MIN_TIME, MAX_TIME))
+        rows = to_arrow(changes, with_carried(operator.output))
+        for branch, projected in self._tasks.project(operator.id, rows):
+            self._outbox.rows(branch, projected)
+        return rows
 
 
 def run_stage(
-    job: Job, stage: int, batches: Iterable[pa.RecordBatch]
-) -> Iterator[tuple[pa.RecordBatch, dict[str, pa.RecordBatch]]]:
-    """Every shard of a task: what it packed, and rows that need SQL by origin."""
-    for number, shard in sorted(gather(batches).items()):
-        packer = Packer(job.shards)
-        for branch, blob in shard.passing:
-            packer.add(number, branch, blob)
-        rows: dict[str, pa.RecordBatch] = {}
-        if shard.control is None:
-            if shard.blobs:
-                raise Corrupt(f"stage {stage + 1}, shard {number} of flow {job.flow} got rows but no control")
-            yield packer.batch(), rows
+    tasks: Tasks, stage: int, batches: Iterable[pa.RecordBatch], connect: Callable[[int], Exchange]
+) -> Structs:
+    """The shards that one task of a stage was sent: what it packed, and rows that Spark has to compute with.
+
+    `connect` gives the exchange of an epoch.
+    """
+    job = tasks.job
+    shards = gather(batches)
+    exchange = connect(next((shard.control.epoch for shard in shards.values() if shard.control), 0))
+    packer = Packer(job.shards, exchange)
+    host = Host(tasks, exchange, packer)
+    waiting = []
+    for number, shard in sorted(shards.items()):
+        for kind, content in shard.messages:
+            packer.message(number, kind, content)
+        if any(kind == ERROR for kind, _ in shard.messages) or (shard.control is None and not shard.parts):
             continue
-        here = {branch.index for operator in job.stages[stage] for branch in job.into_operator[operator.id]}
-        for operator in job.stages[stage]:
-            begun = time.perf_counter_ns()
-            made = _step(job, operator, number, shard, shard.control, packer)
-            worked = (time.perf_counter_ns() - begun) // 1000
-            packer.add(number, WORK, msgspec.msgpack.encode((operator.id, worked)))
-            if made is not None:
-                rows[operator.id] = made
-        for branch, blobs in shard.blobs.items():
-            if branch not in here:
-                for blob in blobs:
-                    packer.add(number, branch, blob)
+        waiting.append(host.run(stage, number, shard))
+        for branch, parts in shard.parts.items():  # for later stages, or for the driver
+            for part in parts:
+                packer.part(number, branch, part)
         if stage + 1 < len(job.stages) or number == 0:  # the driver learns from one of them which epoch it was
-            packer.add(number, CONTROL, msgspec.msgpack.encode(shard.control))
-        yield packer.batch(), rows
+            packer.message(number, CONTROL, msgspec.msgpack.encode(shard.control))
+    packer.message(0, REPORT, msgspec.msgpack.encode(host.report))
+    exchange.close()
+    yield packer.batch(), {}
+    yield from ((packer.batch(), rows) for rows in waiting if rows)
 
 
-def _step(
-    job: Job, operator: Operator, number: int, shard: Shard, control: Control, packer: Packer
-) -> pa.RecordBatch | None:
-    inputs = {name: _input(job, operator, name, shard) for name in operator.inputs}
-    directory = StateDirectory(control.state)
-    entry = control.manifest.get(operator.id, {}).get(str(number))
-    state = directory.open(entry, operator.kernel.tables, operator.id, number)
-    step = operator.kernel.step(state, inputs, control.clock(operator))
-    failpoint("host.stepped")
-    packer.add(number, MANIFEST, msgspec.msgpack.encode((operator.id, str(number), state.commit(control.epoch))))
-    failpoint("host.committed")
-    for name, counts in step.counts.items():
-        packer.add(number, LEDGER, msgspec.msgpack.encode((operator.id, name, asdict(counts))))
-    if step.late is not None and operator.late_topic and len(step.late):
-        packer.add(number, LATE, _late(operator, step.late))
-    changes = step.changes
-    if RECEIVED in operator.output.names and RECEIVED not in changes.columns:  # rows that came to be in this epoch
-        moment = pl.lit(control.received, pl.Int64).cast(pl.Datetime("us", "UTC"))
-        changes = changes.with_columns(moment.alias(RECEIVED))
-    return _hand_on(job, operator, number, changes, packer)
-
-
-def _input(job: Job, operator: Operator, name: str, shard: Shard) -> pl.DataFrame:
-    """All rows of one input, in the order of the log."""
-    branches = [branch for branch in job.into_operator[operator.id] if branch.input == name]
-    frame = pl.from_arrow(pa.concat_tables(rows_of(branch, shard.blobs.get(branch.index, [])) for branch in branches))
-    assert isinstance(frame, pl.DataFrame)
-    if len(frame) > 1:
-        frame = frame.sort(*(name for name in LOG_ORDER if name in frame.columns), maintain_order=True)
-    return frame
-
-
-def _hand_on(job: Job, operator: Operator, number: int, changes: pl.DataFrame, packer: Packer) -> pa.RecordBatch | None:
-    """Pack what needs no SQL; give back the rows for the branches that do."""
-    branches = job.from_origin.get(operator.id, ())
-    if not len(changes) or not branches:
-        return None
-    if PARTITION not in changes.columns:
-        order = [pl.lit(number, pl.Int32).alias(PARTITION), pl.int_range(pl.len(), dtype=pl.Int64).alias(OFFSET)]
-        changes = changes.with_columns(order)
-    changes = changes.with_columns(pl.col(WEIGHT).cast(pl.Int8), pl.col(TIME).clip(MIN_TIME, MAX_TIME))
-    rows = to_arrow(changes, carried(operator.output))
-    for branch in branches:
-        if branch.trivial:
-            packer.rows(branch, picked(rows, branch))
-    return rows if any(not branch.trivial for branch in branches) else None
+def to_arrow(rows: pl.DataFrame, schema: pa.Schema) -> pa.RecordBatch:
+    """Polars rows in an Arrow schema, as Spark and the stores want it: no large or view types."""
+    table = rows.select(schema.names).to_arrow().cast(schema)
+    if table.num_rows == 0:
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    return table.combine_chunks().to_batches()[0]
 
 
 def _late(operator: Operator, late: pl.DataFrame) -> bytes:
     assert operator.late_topic is not None
-    stamp = pl.Datetime("us", "UTC")
     assert operator.late is not None
     table = late.select(
-        *(pl.col(name) for name in operator.late.names[:-1]), pl.col(WATERMARK).cast(stamp), pl.col(TIME).cast(stamp)
+        *(pl.col(name) for name in operator.late.names[:-1]), pl.col(WATERMARK).cast(_STAMP), pl.col(TIME).cast(_STAMP)
     ).to_arrow()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as out:
-        out.write_table(table)
-    return msgspec.msgpack.encode((operator.late_topic, operator.id, bytes(sink.getvalue())))
+    return msgspec.msgpack.encode((operator.late_topic, operator.id, as_stream(table)))

@@ -11,6 +11,7 @@ import msgspec
 
 from riverrun.errors import Conflict
 from riverrun.flow import Flow
+from riverrun.flow.fingerprint import fingerprints, view_fingerprints
 from riverrun.views import Last
 
 
@@ -51,7 +52,7 @@ class Manifest(msgspec.Struct):
 
 def computation(flow: Flow) -> dict[str, str]:
     """What a manifest says of the flow it was made by: the fingerprints of its stateful nodes and of its views."""
-    return {**flow.fingerprint(), **flow.view_fingerprint()}
+    return {**fingerprints(flow.nodes), **view_fingerprints(list(flow.views.values()))}
 
 
 def home_of(checkpoints: str, flow: str, last: Last) -> str:

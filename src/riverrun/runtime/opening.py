@@ -14,7 +14,7 @@ from riverrun.river import River
 from riverrun.runtime import bounds
 from riverrun.runtime.admission import check_declared, refuse_unusable
 from riverrun.runtime.checkpoint import Checkpoint
-from riverrun.runtime.job import Job
+from riverrun.runtime.compile.job import Job
 from riverrun.runtime.manifest import Manifest
 from riverrun.runtime.outputs import output_specs
 from riverrun.views import Last, Store
@@ -37,7 +37,7 @@ def beginning(inputs: Mapping[str, Topic], start: Start) -> dict[str, dict[int, 
     """Where a new flow begins to read; None: where each topic begins."""
     if start is None or start == "earliest":
         return None
-    return {name: dict(topic.offsets(start, topic.earliest)) for name, topic in inputs.items()}
+    return {name: topic.offsets(start) for name, topic in inputs.items()}
 
 
 def open_outputs(river: River, flow: Flow, job: Job, inputs: Mapping[str, Topic], suffix: str) -> dict[str, Topic]:

@@ -1,128 +1,92 @@
-"""Stateful nodes of a flow → kernels, configured for the columns that reach them."""
+"""Stateful nodes of a flow → kernels, configured for the columns that reach them. `KERNELS` is the whole table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
+from riverrun import ddl
+from riverrun.columns import filter_column, order_column, value_column
 from riverrun.flow import windows
 from riverrun.flow.aggregates import Measure
-from riverrun.flow.nodes import (
-    AsOf,
-    Changes,
-    ClockNode,
-    Dedupe,
-    Group,
-    Join,
-    JoinStreams,
-    JoinTables,
-    Latest,
-    Lookup,
-    Node,
-    TableSource,
-    Top,
-    Versus,
-    Window,
-)
-from riverrun.kernels import clock, dedupe, group, hopping, kernel, latest, session, sliding, table, tumbling, versus
+from riverrun.flow.operators.apply import Apply, PerKey
+from riverrun.flow.operators.as_of import AsOf
+from riverrun.flow.operators.changes import Changes
+from riverrun.flow.operators.dedupe import Dedupe
+from riverrun.flow.operators.group import Group
+from riverrun.flow.operators.join import Join
+from riverrun.flow.operators.join_streams import JoinStreams
+from riverrun.flow.operators.join_tables import JoinTables
+from riverrun.flow.operators.latest import Latest
+from riverrun.flow.operators.lookup import Lookup
+from riverrun.flow.operators.node import Node
+from riverrun.flow.operators.sample import Sample
+from riverrun.flow.operators.table import TableSource
+from riverrun.flow.operators.top import Newest, Top
+from riverrun.flow.operators.versus import Versus
+from riverrun.flow.operators.window import Window
+from riverrun.flow.schema import Schema
 from riverrun.kernels.aggregates import Agg, Aggregates
+from riverrun.kernels.apply import ApplyKernel
 from riverrun.kernels.as_of import AsOfKernel
 from riverrun.kernels.change_rows import ChangesKernel
+from riverrun.kernels.dedupe import DedupeKernel
+from riverrun.kernels.group import GroupKernel
+from riverrun.kernels.hopping import HoppingKernel
 from riverrun.kernels.join_streams import JoinStreamsKernel
 from riverrun.kernels.join_tables import JoinTablesKernel
+from riverrun.kernels.kernel import Kernel
+from riverrun.kernels.latest import LatestKernel
 from riverrun.kernels.lookup import LookupKernel
+from riverrun.kernels.per_key import step_by_key
+from riverrun.kernels.sample import SampleKernel
+from riverrun.kernels.session import SessionKernel
 from riverrun.kernels.sides import JoinOutput, Sides
+from riverrun.kernels.sliding import SlidingKernel
+from riverrun.kernels.table import TableKernel
 from riverrun.kernels.top import OrderBy, TopKernel
-from riverrun.runtime.branch import paths
+from riverrun.kernels.tumbling import TumblingKernel
+from riverrun.kernels.versus import VersusKernel
 
-Schema = Mapping[str, pl.DataType]
-
-
-def value_column(number: int) -> str:
-    """Where the projection puts what the aggregate of this number reads."""
-    return f"_value{number}"
+Columns = Mapping[str, pl.DataType]
+"""The columns of an input, those every row carries apart."""
 
 
-def filter_column(number: int) -> str:
-    """Where the projection puts an aggregate's `where`."""
-    return f"_where{number}"
+def kernel_of(node: Node, inputs: Mapping[str, Columns]) -> Kernel:
+    """The kernel of a stateful node whose inputs have these columns."""
+    return KERNELS[type(node)](node, inputs)
 
 
-def order_column(number: int) -> str:
-    """Where the projection puts what rows are ordered by."""
-    return f"_order{number}"
+def _window(node: Window, inputs: Mapping[str, Columns]) -> Kernel:
+    columns = inputs["in"]
+    span = None if isinstance(node.window, windows.Session) else node.window.size
+    aggregates = _aggregates(node.measures, columns, node.inputs[0].retracts, span)
+    policy: dict[str, Any] = {
+        "horizon": node.late.horizon,
+        "aside": node.late_topic is not None,
+        "update": node.emit == "update",
+    }
+    match node.window:
+        case windows.Tumbling(size, offset):
+            return TumblingKernel(node.by, size, aggregates, columns, offset=offset, **policy)
+        case windows.Hopping(size, every):
+            return HoppingKernel(node.by, size, every, aggregates, columns, **policy)
+        case windows.Sliding(size):
+            return SlidingKernel(node.by, size, aggregates, columns, **policy)
+        case windows.Session(gap):
+            return SessionKernel(node.by, gap, aggregates, columns, **policy)
 
 
-def reads_versions(node: Node, below: Node) -> bool:
-    """Whether a node reads the versions of a table, as they came, and not its changes."""
-    if not isinstance(node, AsOf) or below is not node.right:
-        return False
-    return all(isinstance(path.origin, TableSource) for path in paths(below))
+def _group(node: Group, inputs: Mapping[str, Columns]) -> Kernel:
+    return GroupKernel(node.by, _aggregates(node.measures, inputs["in"], node.inputs[0].retracts), inputs["in"])
 
 
-def kernel_of(node: Node, schemas: Mapping[str, Schema]) -> kernel.Kernel:
-    """The kernel of a stateful node whose inputs have these columns, carried ones apart."""
-    if isinstance(node, Join):
-        return _joined(node, schemas)
-    schema = schemas["in"]
-    match node:
-        case Window():
-            return _windowed(node, schema)
-        case Group():
-            return group.GroupKernel(node.by, _aggregates(node.measures, schema, node.inputs[0].retracts), schema)
-        case Latest():
-            return latest.LatestKernel(node.by, schema)
-        case Dedupe():
-            return dedupe.DedupeKernel(node.on, node.within, schema)
-        case Versus():
-            return versus.VersusKernel(node.routes[0], node.earlier, schema)
-        case ClockNode():
-            return clock.ClockCorrection(node.occurred, node.sent, node.by, schema)
-        case TableSource():
-            return table.TableKernel(node.key, schema)
-        case Top():
-            return _top(node, schema)
-        case Changes():
-            return ChangesKernel(node.inputs[0].key, schema, tuple(node.inputs[0].schema))
-    raise AssertionError(f"{node.place}: there is no kernel for {node.kind}")
-
-
-def _joined(node: Join, schemas: Mapping[str, Schema]) -> kernel.Kernel:
-    sides = Sides(
-        left_on=node.routes[0],
-        right_on=node.routes[1],
-        left=schemas["left"],
-        right=schemas["right"],
-        outputs=tuple(JoinOutput(part.name, part.side, part.column) for part in node.outputs),
-    )
-    match node:
-        case JoinStreams():
-            return JoinStreamsKernel(sides, node.how, node.lo, node.hi)
-        case Lookup():
-            return LookupKernel(sides, node.how, retracts=node.left.retracts)
-        case AsOf():
-            correct = isinstance(node.late, windows.Correct)
-            return AsOfKernel(
-                sides,
-                node.how,
-                horizon=node.late.horizon,
-                wait=not correct,
-                changelog=reads_versions(node, node.right),
-                retracts=node.left.retracts,
-            )
-        case JoinTables():
-            hidden = [JoinOutput(name, "left", name) for name in node.left.key if name not in node.left.schema]
-            hidden += [JoinOutput(name, "right", column) for column, name in node.apart.items()]
-            whole = replace(sides, outputs=(*sides.outputs, *hidden))
-            return JoinTablesKernel(whole, node.how, node.left.key, node.right.key)
-    raise AssertionError(f"{node.place}: there is no kernel for {node.kind}")
-
-
-def _top(node: Top, schema: Schema) -> kernel.Kernel:
-    below = node.inputs[0]
+def _top(node: Top, inputs: Mapping[str, Columns]) -> Kernel:
+    below, columns = node.inputs[0], inputs["in"]
     order = tuple(OrderBy(order_column(i), part.descending, part.nulls_first) for i, part in enumerate(node.order))
     ordered = {part.column for part in order}
     return TopKernel(
@@ -130,8 +94,8 @@ def _top(node: Top, schema: Schema) -> kernel.Kernel:
         order,
         node.per,
         key=below.key,
-        schema=schema,
-        outputs=tuple(name for name in schema if name not in ordered),
+        schema=columns,
+        outputs=tuple(name for name in columns if name not in ordered),
         rank=node.rank,
         ties=node.ties,
         stream=not below.is_table,
@@ -139,36 +103,80 @@ def _top(node: Top, schema: Schema) -> kernel.Kernel:
     )
 
 
-def _windowed(node: Window, schema: Schema) -> kernel.Kernel:
-    span = node.window.size if isinstance(node.window, windows.Tumbling | windows.Hopping | windows.Sliding) else None
-    aggregates = _aggregates(node.measures, schema, node.inputs[0].retracts, span)
-    late: dict[str, Any] = {
-        "horizon": node.late.horizon,
-        "aside": isinstance(node.late, windows.Side),
-        "update": node.emit == "update",
-    }
-    match node.window:
-        case windows.Tumbling(size, offset):
-            return tumbling.TumblingKernel(node.by, size, aggregates, schema, offset=offset, **late)
-        case windows.Hopping(size, every):
-            return hopping.HoppingKernel(node.by, size, every, aggregates, schema, **late)
-        case windows.Sliding(size):
-            return sliding.SlidingKernel(node.by, size, aggregates, schema, **late)
-        case windows.Session(gap):
-            return session.SessionKernel(node.by, gap, aggregates, schema, **late)
+def _apply(node: Apply, inputs: Mapping[str, Columns]) -> Kernel:
+    state, output = _columns(node.state), _columns(node.output)
+    function = node.function
+    if isinstance(function, PerKey):
+        function = step_by_key(function.function, {name: inputs["in"][name] for name in node.by}, state, output)
+    return ApplyKernel(function, node.by, inputs["in"], state, output, f"{node.place}: {node.label}")
 
 
-def _aggregates(measures: tuple[Measure, ...], schema: Schema, retracts: bool, span: int | None = None) -> Aggregates:
+def _columns(schema: Schema) -> Columns:
+    fields = pa.schema([(name, ddl.to_arrow(kind)) for name, kind in schema.columns if kind is not None])
+    frame = pl.from_arrow(fields.empty_table())
+    assert isinstance(frame, pl.DataFrame)
+    return frame.schema
+
+
+def _as_of(node: AsOf, inputs: Mapping[str, Columns]) -> Kernel:
+    return AsOfKernel(
+        _sides(node, inputs),
+        node.how,
+        horizon=node.late.horizon,
+        wait=not isinstance(node.late, windows.Correct),
+        changelog=node.reads_versions(1),
+        retracts=node.left.retracts,
+    )
+
+
+def _join_tables(node: JoinTables, inputs: Mapping[str, Columns]) -> Kernel:
+    sides = _sides(node, inputs)
+    hidden = [JoinOutput(name, "left", name) for name in node.left.key if name not in node.left.schema]
+    hidden += [JoinOutput(name, "right", column) for column, name in node.apart.items()]
+    whole = replace(sides, outputs=(*sides.outputs, *hidden))
+    return JoinTablesKernel(whole, node.how, node.left.key, node.right.key)
+
+
+def _sides(node: Join, inputs: Mapping[str, Columns]) -> Sides:
+    return Sides(
+        left_on=node.routes[0],
+        right_on=node.routes[1],
+        left=inputs["left"],
+        right=inputs["right"],
+        outputs=tuple(JoinOutput(part.name, part.side, part.column) for part in node.outputs),
+    )
+
+
+def _aggregates(measures: tuple[Measure, ...], columns: Columns, retracts: bool, span: int | None = None) -> Aggregates:
     aggs = tuple(
         Agg(
-            name=made.name,
-            fn=made.kind,
-            column=value_column(number) if made.value else None,
-            where=filter_column(number) if made.where else None,
-            q=made.q,
-            n=made.n,
-            per=made.per,
+            name=measure.name,
+            fn=measure.kind,
+            column=value_column(number) if measure.value else None,
+            where=filter_column(number) if measure.where else None,
+            q=measure.q,
+            n=measure.n,
+            per=measure.per,
         )
-        for number, made in enumerate(measures)
+        for number, measure in enumerate(measures)
     )
-    return Aggregates(aggs, schema, span=span, retracts=retracts)
+    return Aggregates(aggs, columns, span=span, retracts=retracts)
+
+
+KERNELS: dict[type[Node], Callable[[Any, Mapping[str, Columns]], Kernel]] = {
+    Apply: _apply,
+    AsOf: _as_of,
+    Changes: lambda node, inputs: ChangesKernel(node.inputs[0].key, inputs["in"], tuple(node.inputs[0].schema)),
+    Dedupe: lambda node, inputs: DedupeKernel(node.on, node.within, inputs["in"]),
+    Group: _group,
+    JoinStreams: lambda node, inputs: JoinStreamsKernel(_sides(node, inputs), node.how, node.lo, node.hi),
+    JoinTables: _join_tables,
+    Latest: lambda node, inputs: LatestKernel(node.by, inputs["in"]),
+    Lookup: lambda node, inputs: LookupKernel(_sides(node, inputs), node.how, retracts=node.left.retracts),
+    Newest: _top,
+    Sample: lambda node, inputs: SampleKernel(node.fraction, node.by),
+    TableSource: lambda node, inputs: TableKernel(node.key, inputs["in"]),
+    Top: _top,
+    Versus: lambda node, inputs: VersusKernel(node.routes[0], node.earlier, inputs["in"]),
+    Window: _window,
+}

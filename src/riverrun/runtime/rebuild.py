@@ -9,18 +9,18 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from riverrun import durable
 from riverrun.errors import Conflict, Corrupt, RiverrunError
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
-from riverrun.log.durability import sync_file
 from riverrun.log.topic import Topic
 from riverrun.position import Position
 from riverrun.runtime import bounds
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.commit import Committer
-from riverrun.runtime.job import Job
+from riverrun.runtime.compile.job import Job
 from riverrun.runtime.manifest import Manifest, computation, home_of
-from riverrun.runtime.outputs import view_spec
+from riverrun.runtime.outputs import view_specs
 from riverrun.runtime.patience import Patience
 from riverrun.views import Last, Store
 
@@ -46,10 +46,9 @@ class Successor:
         for token in store.rebuilds(self.name):
             store.abandon(token)
             _remove(f"{checkpoints}/{self.name}~{token}")
-        specs = [view_spec(flow, job, view, suffix) for view in flow.views.values()]
-        self.token = store.begin_rebuild(self.name, specs)
+        self.token = store.begin_rebuild(self.name, view_specs(flow, job, suffix))
         self.home = f"{checkpoints}/{self.name}~{self.token}"
-        os.makedirs(f"{self.home}/state")
+        durable.make_directory(f"{self.home}/state")
         failpoint("rebuild.begun")
         self.committer = Committer(flow, job, store, {}, self.home, suffix, 0, self.token)
         self.checkpoint = Checkpoint(self.home, self.name)
@@ -57,7 +56,7 @@ class Successor:
     def goal(self) -> Position:
         """Where the running flow is. Topics that only the new flow reads are read to their end."""
         live = self._store.last(self.name)
-        return Position({n: live.positions.get(n) or topic.latest[n] for n, topic in self._inputs.items()})
+        return Position({n: live.positions.get(n) or topic.ends() for n, topic in self._inputs.items()})
 
     def stop_at(self, goal: Position) -> None:
         """Let the planner read up to there."""
@@ -71,7 +70,7 @@ class Successor:
         if together is not None:
             bounds.write_positions(bounds.together(self.home), together)
         for directory in (self.home, self._checkpoints):
-            sync_file(directory, os.fsync)
+            durable.sync_directory(directory)
         patience.through(lambda: self._switch(fence, manifest.encode()))
         failpoint("rebuild.switched")
         try:

@@ -1,96 +1,152 @@
-"""Where a flow is: what its home store and its directory say, with or without a run."""
+"""How a flow is, as one value: what its store says of it, and what only the process that runs it knows.
+
+Times are datetimes in UTC. `plain` gives all of it as JSON has it, times as strings; that is for the edge.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
 import msgspec
 
-from riverrun.durations import wall_clock
-from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
-from riverrun.kernels.watermark import Watermarks
-from riverrun.position import Position
-from riverrun.runtime.manifest import Manifest, SourceClock
-from riverrun.views import Last
+from riverrun.runtime.ledger import LedgerEntry
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FlowState = Literal[
+    "starting", "running", "rebuilding", "waiting", "failing", "drained", "stopped", "failed", "unknown"
+]
 
 
-def flow_status(flow: str, last: Last, ends: Mapping[str, Mapping[int, int]], home: str) -> dict[str, Any]:
-    """Plain data, times as texts. `ends` is where each of its topics ends now, `home` the flow's directory."""
-    now = wall_clock()
-    manifest = Manifest.decode(last.manifest) if last.manifest else None
-    return {
-        "flow": flow,
-        "epoch": last.epoch,
-        "positions": str(Position(last.positions)),
-        "committed": moment(last.committed) if last.epoch else None,
-        "finished": bool(manifest and manifest.final),
-        "lag": _lag(last, ends, now),
-        "sources": _sources(manifest, home, now) if manifest else [],
-        "late": sum(entry["late_dropped"] + entry["late_aside"] for entry in last.ledger or []),
-        "state_size": _state_size(manifest) if manifest else {"bytes": 0, "files": 0, "nodes": {}},
-    }
+class Lag(msgspec.Struct, frozen=True):
+    """Rows (counted by offsets) that are not processed yet, by topic and in all; seconds since everything received by
+    then was."""
+
+    rows: int = 0
+    seconds: float = 0.0
+    topics: dict[str, int] = {}
 
 
-def moment(micros: int) -> str | None:
-    """A time as text; None for the beginning and the end of time."""
-    if not MIN_TIME < micros < MAX_TIME:
-        return None
-    return (_EPOCH + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
+class SlowProducer(msgspec.Struct, frozen=True):
+    """A producer that a watermark waits for: its newest event time, and when it was last heard."""
+
+    producer: str | None
+    time: datetime | None
+    heard: datetime | None
 
 
-def _lag(last: Last, ends: Mapping[str, Mapping[int, int]], now: int) -> dict[str, Any]:
-    """Rows (counted by offsets) not yet processed; seconds since everything received by then was."""
-    topics = {
-        name: sum(max(offset - last.positions.get(name, {}).get(p, 0), 0) for p, offset in parts.items())
-        for name, parts in ends.items()
-    }
-    rows = sum(topics.values())
-    return {"rows": rows, "seconds": _seconds(now - last.received) if rows and last.epoch else 0.0, "topics": topics}
+class SourceStatus(msgspec.Struct, frozen=True):
+    """A source's watermark, its distance in seconds from the wall clock, and the producers that hold it back. None before
+    the first row with a time, and after the end of the input."""
+
+    source: str
+    topic: str
+    watermark: datetime | None = None
+    behind: float | None = None
+    held_by: tuple[SlowProducer, ...] = ()
 
 
-def _sources(manifest: Manifest, home: str, now: int) -> list[dict[str, Any]]:
-    remembered: dict[str, bytes] = {}
-    if manifest.memory:
-        try:
-            with open(f"{home}/planner/{manifest.memory}", "rb") as file:
-                remembered = msgspec.msgpack.decode(file.read(), type=dict[str, bytes])
-        except FileNotFoundError:  # a run went on meanwhile, or the checkpoint is elsewhere
-            pass
-    return [_source(name, clock, remembered.get(name), now) for name, clock in manifest.sources.items()]
+class NodeSize(msgspec.Struct, frozen=True):
+    """What the state of one node takes."""
+
+    bytes: int = 0
+    files: int = 0
 
 
-def _source(name: str, clock: SourceClock, remembered: bytes | None, now: int) -> dict[str, Any]:
-    """A source's watermark, how far it is behind the wall clock, and the producers it waits for."""
-    holders = Watermarks.from_bytes(remembered, clock.lateness, clock.idle).holders() if remembered else []
-    known = MIN_TIME < clock.watermark < MAX_TIME
-    return {
-        "source": name,
-        "topic": clock.topic,
-        "watermark": moment(clock.watermark),
-        "behind": _seconds(now - clock.watermark) if known else None,
-        "held_by": [
-            {"producer": holder.producer, "time": moment(holder.time), "heard": moment(holder.heard)}
-            for holder in holders
-            if known
-        ],
-    }
+class StateSize(msgspec.Struct, frozen=True):
+    """What the state of all nodes takes: files, and bytes in them and in the manifest itself."""
+
+    bytes: int = 0
+    files: int = 0
+    nodes: dict[str, NodeSize] = {}
 
 
-def _state_size(manifest: Manifest) -> dict[str, Any]:
-    """What the state takes: files, and bytes in them and in the manifest itself."""
-    nodes = {}
-    for node, shards in manifest.nodes.items():
-        tables = [table for entry in shards.values() for table in entry["tables"].values()]
-        runs = [run for table in tables for run in table["runs"]]
-        inline = sum(len(table["tail"] or "") for table in tables)
-        nodes[node] = {"bytes": sum(run["size"] for run in runs) + inline * 3 // 4, "files": len(runs)}
-    total = {kind: sum(node[kind] for node in nodes.values()) for kind in ("bytes", "files")}
-    return {**total, "nodes": nodes}
+class TimeSplit(msgspec.Struct, frozen=True):
+    """An epoch in seconds: planned by Spark, read from the log, computed, committed."""
+
+    plan: float
+    read: float
+    compute: float
+    commit: float
+
+    @property
+    def total(self) -> float:
+        """The whole epoch."""
+        return self.plan + self.read + self.compute + self.commit
 
 
-def _seconds(micros: int) -> float:
-    return round(max(micros, 0) / 1e6, 3)
+class EpochTimes(msgspec.Struct, frozen=True):
+    """An epoch: when it was committed, its rows, what its time went to. Only the process that ran it knows the last two."""
+
+    epoch: int
+    at: datetime | None
+    rows: int | None = None
+    times: TimeSplit | None = None
+
+
+class RebuildProgress(msgspec.Struct, frozen=True):
+    """Rows that a rebuild has read, of those it has to read."""
+
+    rows: int
+    of: int
+
+
+class AlertStatus(msgspec.Struct, frozen=True):
+    """An alert since the run began: messages sent, rows that all addresses have, rows that wait, attempts that failed, rows
+    that became dead letters."""
+
+    alert: str
+    sent: int = 0
+    rows: int = 0
+    waiting: int = 0
+    failed: int = 0
+    dead: int = 0
+    last_error: str | None = None
+    last_sent: datetime | None = None
+
+
+class StoredStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What the home store and the directory of a flow say: the same for every process. `run` names the one that holds the
+    fence."""
+
+    flow: str
+    epoch: int = 0
+    positions: str = ""
+    committed: datetime | None = None
+    finished: bool = False
+    lag: Lag = Lag()
+    sources: tuple[SourceStatus, ...] = ()
+    late: int = 0
+    state_size: StateSize = StateSize()
+    fence: int = 0
+    run: str = ""
+    ledger: tuple[LedgerEntry, ...] = ()
+
+    @property
+    def rows_read(self) -> int:
+        """Rows that were read from topics, in total."""
+        return sum(entry.read for entry in self.ledger if entry.input == "topic")
+
+    @property
+    def watermark_lag(self) -> float | None:
+        """Seconds from the slowest watermark to the wall clock; None where there is no watermark."""
+        return max((source.behind for source in self.sources if source.behind is not None), default=None)
+
+
+class FlowStatus(StoredStatus, frozen=True, kw_only=True):
+    """A flow, as the process that runs it sees it. `state` is None where that is another process, and "unknown" where the
+    run was asked and could not answer: then nothing but the `reason` is known."""
+
+    state: FlowState | None = None
+    reason: str | None = None
+    next_try: datetime | None = None
+    rebuild: RebuildProgress | None = None
+    rows_per_second: float | None = None
+    times: TimeSplit | None = None  # of the last epoch
+    nodes: dict[str, float] = {}  # seconds that it spent in each stateful node
+    alerts: tuple[AlertStatus, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it. Before the first epoch of a run, `times` is empty."""
+        document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        document["times"] = document["times"] or {}
+        return document

@@ -12,27 +12,26 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from riverrun import __version__
 from riverrun.errors import RiverrunError
 from riverrun.river import River
 from riverrun.serve.backend import Backend, Running
+from riverrun.serve.counts import RequestCounter
 from riverrun.serve.flows import Flows, flow_routes
 from riverrun.serve.guard import Guard
-from riverrun.serve.health import health_routes
 from riverrun.serve.metrics import metric_routes
 from riverrun.serve.pages.routes import dashboard
-from riverrun.serve.problems import of_error, of_http, problem
+from riverrun.serve.probes import probe_routes
+from riverrun.serve.problems import answer_error, answer_http_error, problem
 from riverrun.serve.tokens import Tokens
-from riverrun.serve.topics import topic_routes
-from riverrun.serve.views import Summaries, view_routes
+from riverrun.serve.topic_routes import topic_routes
+from riverrun.serve.view_routes import Summaries, view_routes
 
 Pages = Callable[[FastAPI, Backend, Flows], None]
 
-_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))  # others are anybody's invention
 _ABOUT = (
-    "Events in, views and their changes out. Errors are {error, hint}; positions are texts such as orders@0:17,1:4."
+    "Events in, views and their changes out. Errors are {error, hint}; positions are strings such as orders@0:17,1:4."
 )
 
 
@@ -47,7 +46,7 @@ def create_app(
     """The app for a river, and for the runs of this process.
 
     `host` is the address it is bound to, which decides the names it answers to. `tokens` are those of the river's
-    settings, if none are given. `pages` adds routes for people, behind those of the API (None: the API alone): it gets
+    settings, if none are given. `pages` adds routes for people, after those of the API (None: the API alone): it gets
     the app, and what requests share (`app.state.backend` is the same).
     """
     backend = Backend(river, runs)
@@ -81,7 +80,7 @@ def create_app(
         view_routes(backend, summaries),
         flow_routes(flows),
         metric_routes(backend, flows, summaries),
-        health_routes(backend, flows),
+        probe_routes(backend, flows),
     ):
         app.include_router(routes)
     if pages is not None:
@@ -89,7 +88,7 @@ def create_app(
     app.exception_handler(RiverrunError)(_failed)
     app.exception_handler(HTTPException)(_not_served)
     app.exception_handler(RequestValidationError)(_misused)
-    app.add_middleware(_Counted, backend=backend)
+    app.add_middleware(RequestCounter, counts=backend.counts)
     hosts = settings.http_hosts.split(",")
     app.add_middleware(Guard, host=host, hosts=hosts, tokens=Tokens.load(settings) if tokens is None else tokens)
     app.openapi = lambda: _without_422(app)  # type: ignore[method-assign]
@@ -98,12 +97,12 @@ def create_app(
 
 async def _failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, RiverrunError)
-    return of_error(error)
+    return answer_error(error)
 
 
 async def _not_served(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return of_http(error)
+    return answer_http_error(error)
 
 
 async def _misused(request: Request, error: Exception) -> Response:
@@ -123,30 +122,3 @@ def _without_422(app: FastAPI) -> dict[str, Any]:
             document.get("components", {}).get("schemas", {}).pop(name, None)
         app.openapi_schema = document
     return app.openapi_schema
-
-
-class _Counted:
-    """Counts requests by route and status."""
-
-    def __init__(self, app: ASGIApp, backend: Backend) -> None:
-        self._app = app
-        self._counter = backend.counts.requests
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        status = 500
-
-        async def noted(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self._app(scope, receive, noted)
-        finally:
-            route = getattr(scope.get("route"), "path", "")
-            method = scope["method"] if scope["method"] in _METHODS else "other"
-            self._counter.labels(method, route, str(status)).inc()

@@ -7,15 +7,19 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from riverrun.errors import NotFound
 from riverrun.log.topic import Topic
 from riverrun.river import River
+from riverrun.runtime.status import EpochTimes, FlowStatus
 from riverrun.serve.counts import RequestCounts
-from riverrun.serve.feed import Feeds
+from riverrun.serve.live_feed import Feeds
 from riverrun.serve.memory_budget import MemoryBudget
 from riverrun.views import Store
+
+if TYPE_CHECKING:
+    from riverrun.flow import Flow
 
 T = TypeVar("T")
 
@@ -24,13 +28,21 @@ _APPENDING, _READING, _FOLLOWING = 8, 16, 64
 
 
 class Running(Protocol):
-    """A run of a flow in this process."""
+    """A run of a flow, as this process can ask it."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The flow's name, with the suffix of a replay."""
 
-    def status(self) -> dict[str, Any]: ...
+    @property
+    def flow(self) -> Flow:
+        """The flow as it was declared."""
 
-    def ledger(self) -> list[dict[str, Any]]: ...
+    def observe(self) -> FlowStatus:
+        """Where it is now; a `RiverrunError` where it cannot say."""
+
+    def epochs(self) -> list[EpochTimes]:
+        """Its last epochs, oldest first."""
 
 
 class Backend:
@@ -40,7 +52,7 @@ class Backend:
         self.river = river
         self.runs = tuple(runs)
         self.counts = RequestCounts()
-        self.admission = MemoryBudget(river.settings.http_memory, river.settings.http_body_bytes)
+        self.memory = MemoryBudget(river.settings.http_memory, river.settings.http_body_bytes)
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []  # what goes on for as long as it is served
         self._opening = threading.Lock()
         self._appending = ThreadPoolExecutor(_APPENDING, "riverrun-append")
@@ -61,9 +73,9 @@ class Backend:
         with self._opening:
             return self.river.topic(name)
 
-    def grown(self, topic: Topic) -> Topic | None:
+    def reopen_if_grown(self, topic: Topic) -> Topic | None:
         """The topic with the columns that another process has added meanwhile; None when there are none."""
-        schema = topic.newest_schema()
+        schema = topic.backend.newest_schema()
         if schema == topic.spec.schema:
             return None
         with self._opening:

@@ -19,7 +19,7 @@ _PACKINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 @asynccontextmanager
-async def received(request: Request, limit: int, admission: MemoryBudget) -> AsyncIterator[bytes]:
+async def receive_body(request: Request, limit: int, memory: MemoryBudget) -> AsyncIterator[bytes]:
     """The body; the memory it takes is accounted for until this is left."""
     said = request.headers.get("content-length", "")
     packing = request.headers.get("content-encoding", "identity").strip().lower()
@@ -38,11 +38,11 @@ async def received(request: Request, limit: int, admission: MemoryBudget) -> Asy
             async with asyncio.timeout(_PATIENCE):
                 async for part in request.stream():
                     sent += len(part)
-                    plain = _unpacked(unpacker, part, limit - size) if unpacker else part
+                    plain = _unpack(unpacker, part, limit - size) if unpacker else part
                     size += len(plain)
                     if sent > limit or size > limit or (unpacker and unpacker.unconsumed_tail):
                         raise _too_large(limit)
-                    admission.take(len(plain))
+                    memory.take(len(plain))
                     held += len(plain)
                     parts.append(plain)
         except TimeoutError:
@@ -57,10 +57,10 @@ async def received(request: Request, limit: int, admission: MemoryBudget) -> Asy
             raise Invalid(f"the body is not complete {packing}")
         yield b"".join(parts)
     finally:
-        admission.give_back(held)
+        memory.give_back(held)
 
 
-def _unpacked(unpacker: zlib._Decompress, part: bytes, room: int) -> bytes:
+def _unpack(unpacker: zlib._Decompress, part: bytes, room: int) -> bytes:
     try:
         return unpacker.decompress(part, room + 1)
     except zlib.error:

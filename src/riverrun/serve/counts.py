@@ -1,10 +1,12 @@
-"""What this server has done, as Prometheus counts it."""
+"""What this server has done, as Prometheus counts it, and the layer that counts its requests."""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))  # others are anybody's invention
 
 
 class RequestCounts:
@@ -30,3 +32,30 @@ class RequestCounts:
         )
         self.held = Gauge("riverrun_http_held_bytes", "Bodies in memory.", registry=self.registry)
         self.streams = Gauge("riverrun_http_streams", "Streams of events being followed.", registry=self.registry)
+
+
+class RequestCounter:
+    """A layer around the app: counts requests by method, route and status."""
+
+    def __init__(self, app: ASGIApp, counts: RequestCounts) -> None:
+        self._app = app
+        self._counter = counts.requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 500
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note_status)
+        finally:
+            route = getattr(scope.get("route"), "path", "")
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._counter.labels(method, route, str(status)).inc()

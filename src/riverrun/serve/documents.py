@@ -52,7 +52,7 @@ class ViewSummary(Open):
     flow: str
 
 
-class FlowStatus(Open):
+class FlowDocument(Open):
     """A flow: where it is."""
 
     flow: str
@@ -67,7 +67,7 @@ class HealthDocument(Open):
 
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The statuses that an operation may answer with, beside the one when all is well."""
-    said = {
+    meanings = {
         400: "Something in the request cannot be accepted",
         401: "A token is needed, or this one is not known",
         403: "The token does not have the role, or the request comes from a page of another site",
@@ -84,4 +84,4 @@ def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
         504: "It did not happen in the given time",
     }
     always = (401, 403, 421, 500, 503)
-    return {status: {"model": Problem, "description": said[status]} for status in sorted({*always, *statuses})}
+    return {status: {"model": Problem, "description": meanings[status]} for status in sorted({*always, *statuses})}

@@ -6,70 +6,83 @@ import threading
 import time
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from riverrun.errors import NotFound, RiverrunError, Unavailable
+from riverrun.runtime.status import FlowStatus, StoredStatus
 from riverrun.serve.answers import answer
 from riverrun.serve.backend import Backend, Running
-from riverrun.serve.documents import FlowStatus, answers
+from riverrun.serve.documents import FlowDocument, answers
 from riverrun.views import Store
 
-_FRESH = 0.5  # seconds for which what was found holds: asking a run costs a call to Spark
+_FRESH = 0.5  # seconds for which an answer holds: asking a run costs a call to Spark
 
 
 def flow_routes(flows: Flows) -> APIRouter:
     """The route `/flows`."""
     routes = APIRouter(tags=["flows"])
 
-    @routes.get("/flows", response_model=list[FlowStatus], responses=answers())
+    @routes.get("/flows", response_model=list[FlowDocument], responses=answers())
     async def status() -> Response:
         """Every flow: epoch, positions, lag, watermarks, ledger; `here` when it runs in this process."""
-        return answer(await flows.backend.read(flows.all))
+        return answer([describe_flow(status) for status in await flows.backend.read(flows.all)])
 
     return routes
 
 
+def describe_flow(status: FlowStatus) -> dict[str, Any]:
+    """A status as clients get it: without what nobody here can know."""
+    document = status.plain()
+    if status.state == "unknown":
+        document = {name: document[name] for name in ("flow", "state", "reason", "ledger")}
+    elif status.state is None:
+        document = {name: document[name] for name in (*StoredStatus.__struct_fields__, "state")}
+    return {**document, "here": status.state is not None}
+
+
 class Flows:
-    """What is known of the flows, asked for at most twice a second."""
+    """The status of every flow, asked for at most twice a second."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self._lock = threading.Lock()
         self._at = 0.0
-        self._found: list[dict[str, Any]] = []
+        self._statuses: list[FlowStatus] = []
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[FlowStatus]:
         """Every flow, by name."""
         with self._lock:
             if time.monotonic() > self._at + _FRESH:
-                self._found = self._look()
+                self._statuses = self._look()
                 self._at = time.monotonic()
-            return self._found
+            return self._statuses
 
     def forget(self) -> None:
         """Ask anew the next time: something was done to a flow."""
         with self._lock:
             self._at = 0.0
 
-    def _look(self) -> list[dict[str, Any]]:
+    def _look(self) -> list[FlowStatus]:
         here = {run.name: run for run in self.backend.runs}
         store = self.backend.store() if self.backend.has_views() else None
         try:
-            known = store.flows() if store else []
+            names = store.flows() if store else []
         except RiverrunError:
             if not here:
                 raise
-            known = []  # the runs say themselves that their store is away
-        found = [_running(run) for run in here.values()]
+            names = []  # the runs say themselves that their store is away
+        statuses = [_ask(run) for run in here.values()]
         if store:
-            found += [self._elsewhere(store, name) for name in known if name not in here]
-        return sorted(found, key=lambda one: str(one["flow"]))
+            statuses += [self._read_stored(store, name) for name in names if name not in here]
+        return sorted(statuses, key=lambda status: status.flow)
 
-    def _elsewhere(self, store: Store, name: str) -> dict[str, Any]:
+    def _read_stored(self, store: Store, name: str) -> FlowStatus:
+        """Of a flow that does not run here; whether it runs, only its own process knows."""
         try:
             from riverrun.runtime.manifest import home_of
-            from riverrun.runtime.status import flow_status
+            from riverrun.runtime.stored_status import read_status
         except ImportError as error:
             raise Unavailable(
                 f"what flows say cannot be read without a package that is not installed ({error.name})",
@@ -79,21 +92,15 @@ class Flows:
         ends = {}
         for topic in last.positions:
             try:
-                ends[topic] = self.backend.topic(topic).latest[topic]
+                ends[topic] = self.backend.topic(topic).ends()
             except NotFound:
                 continue  # dropped since
-        return {
-            **flow_status(name, last, ends, home_of(self.backend.river.checkpoints, name, last)),
-            "here": False,
-            "state": None,  # whether it runs, only its own process knows
-            "fence": last.fence,
-            "run": last.run,
-            "ledger": last.ledger or [],
-        }
+        home = home_of(self.backend.river.checkpoints, name, last)
+        return FlowStatus(**msgspec.structs.asdict(read_status(name, last, ends, home)))
 
 
-def _running(run: Running) -> dict[str, Any]:
+def _ask(run: Running) -> FlowStatus:
     try:
-        return {**run.status(), "here": True, "ledger": run.ledger()}
+        return run.observe()
     except RiverrunError as error:
-        return {"flow": run.name, "here": True, "state": "unknown", "reason": error.message, "ledger": []}
+        return FlowStatus(flow=run.name, state="unknown", reason=error.message)

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from riverrun.serve.problems import Refused, of_error, problem
-from riverrun.serve.tokens import ADMIN, READ, WRITE, Tokens, presented
+from riverrun.serve.problems import Refused, answer_error, problem
+from riverrun.serve.tokens import ADMIN, READ, WRITE, Tokens, extract_token
 
 log = logging.getLogger("riverrun.serve")
 
@@ -68,7 +68,7 @@ class Guard:
         try:
             self._check(scope)
         except Refused as error:
-            await of_error(error)(scope, receive, guarded)
+            await answer_error(error)(scope, receive, guarded)
             return
         try:
             await self._app(scope, receive, guarded)
@@ -98,7 +98,7 @@ class Guard:
             self._check_token(headers.get("authorization"), needed_role(method, scope["path"]))
 
     def _check_token(self, authorization: str | None, role: str) -> None:
-        secret = presented(authorization) if authorization else None
+        secret = extract_token(authorization) if authorization else None
         roles = self._tokens.roles(secret) if secret else None
         if roles is None:
             said = "a token is needed" if secret is None else "this token is not known"

@@ -49,7 +49,7 @@ def idempotency_key(header: str | None, producer: str | None, sequence: str | No
 
 
 def parse(body: bytes, content_type: str, topic: Topic) -> NdjsonChunk:
-    """The rows in a body, still as text; what kind it is the content type says, or else its first byte."""
+    """The rows in a body, not parsed yet; what kind it is the content type says, or else its first byte."""
     kind = content_type.partition(";")[0].strip().lower()
     start = body.lstrip()[:1]
     if not start:
@@ -64,7 +64,7 @@ def parse(body: bytes, content_type: str, topic: Topic) -> NdjsonChunk:
 
 
 def append(topic: Topic, chunk: NdjsonChunk, key: Key | None) -> tuple[Position, int]:
-    """Append all rows or none; the position behind them, and how many they are."""
+    """Append all rows or none; the position after them, and how many they are."""
     try:
         batch = topic.checked(chunk.rows(0, chunk.size))
     except Invalid as error:

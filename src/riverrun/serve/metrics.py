@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter
@@ -12,12 +11,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from starlette.responses import Response
 
 from riverrun.errors import RiverrunError
+from riverrun.runtime.ledger import LEDGER_COUNTS
+from riverrun.runtime.status import FlowStatus
 from riverrun.serve.backend import Backend
 from riverrun.serve.documents import answers
 from riverrun.serve.flows import Flows
-from riverrun.serve.views import Summaries
+from riverrun.serve.view_routes import Summaries
 
-_KINDS = ("read", "accepted", "late_dropped", "late_aside", "duplicates", "quarantined")
 _TEXT = {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}
 
 
@@ -29,7 +29,7 @@ def metric_routes(backend: Backend, flows: Flows, views: Summaries) -> APIRouter
     @routes.get("/metrics", response_class=Response, responses={**answers(), 200: _TEXT})
     async def metrics() -> Response:
         """Rows, lag, watermarks, sizes, and what this server has done, for Prometheus."""
-        backend.counts.held.set(backend.admission.held)
+        backend.counts.held.set(backend.memory.held)
         backend.counts.streams.set(backend.feeds.clients)
         return Response(await backend.read(generate_latest, backend.counts.registry), media_type=CONTENT_TYPE_LATEST)
 
@@ -58,10 +58,10 @@ class Collector:
         yield _gauge("riverrun_scrape_errors", "Parts of the river that could not be read.", [], [((), errors)])
 
     def _topics(self) -> Iterator[Metric]:
-        found = [self._backend.topic(name).describe() for name in self._backend.river.topics()]
-        ends = [(one["name"], sum(part["latest"] for part in one["partitions"].values())) for one in found]
-        yield _gauge("riverrun_topic_rows", "Rows kept, by offsets.", ["topic"], _each(found, "name", "offsets"))
-        yield _gauge("riverrun_topic_bytes", "Bytes kept.", ["topic"], _each(found, "name", "bytes"))
+        topics = [self._backend.topic(name).describe() for name in self._backend.river.topics()]
+        ends = [(one["name"], sum(part["latest"] for part in one["partitions"].values())) for one in topics]
+        yield _gauge("riverrun_topic_rows", "Rows kept, by offsets.", ["topic"], _each(topics, "offsets"))
+        yield _gauge("riverrun_topic_bytes", "Bytes kept.", ["topic"], _each(topics, "bytes"))
         yield _counter(
             "riverrun_topic_appended_rows",
             "Offsets given out so far.",
@@ -77,49 +77,51 @@ class Collector:
             lag = self._backend.river.lag(one["group"])
             rows += [((one["kind"], one["group"], topic), part["rows"]) for topic, part in lag["topics"].items()]
             seconds.append(((one["kind"], one["group"]), lag["seconds"]))
-        for flow in self._flows.all():
-            if "lag" in flow:
-                rows += [(("flow", flow["flow"], topic), count) for topic, count in flow["lag"]["topics"].items()]
-                seconds.append((("flow", flow["flow"]), flow["lag"]["seconds"]))
+        for status in self._answered():
+            rows += [(("flow", status.flow, topic), count) for topic, count in status.lag.topics.items()]
+            seconds.append((("flow", status.flow), status.lag.seconds))
         yield _gauge("riverrun_lag_rows", "Rows not yet read.", ["kind", "reader", "topic"], rows)
         yield _gauge("riverrun_lag_seconds", "Age of the oldest of them.", ["kind", "reader"], seconds)
 
     def _of_views(self) -> Iterator[Metric]:
-        found = self._views.all()
-        yield _gauge("riverrun_view_rows", "Rows of a view.", ["view"], _each(found, "name", "rows"))
+        yield _gauge("riverrun_view_rows", "Rows of a view.", ["view"], _each(self._views.all(), "rows"))
 
     def _of_flows(self) -> Iterator[Metric]:
-        flows = self._flows.all()
+        flows = self._answered()
         ledger = [
-            ((flow["flow"], entry["node"], entry["input"], kind), entry[kind])
-            for flow in flows
-            for entry in flow["ledger"]
-            for kind in _KINDS
-            if kind in entry
+            ((status.flow, entry.node, entry.input, kind), entry.count(kind))
+            for status in flows
+            for entry in status.ledger
+            for kind in LEDGER_COUNTS
         ]
         yield _counter("riverrun_rows", "Where every row went.", ["flow", "node", "input", "kind"], ledger)
-        known = [flow for flow in flows if "epoch" in flow]
-        yield _counter("riverrun_epochs", "Epochs committed.", ["flow"], _each(known, "flow", "epoch"))
-        committed = [((flow["flow"],), _unix(flow["committed"])) for flow in known if flow["committed"]]
+        epochs = [((status.flow,), status.epoch) for status in flows]
+        yield _counter("riverrun_epochs", "Epochs committed.", ["flow"], epochs)
+        committed = [((status.flow,), status.committed.timestamp()) for status in flows if status.committed]
         yield _gauge("riverrun_epoch_committed_seconds", "When the last one was, in Unix time.", ["flow"], committed)
-        sources = [(flow["flow"], source) for flow in known for source in flow["sources"] if source["watermark"]]
-        marks = [((flow, source["source"]), _unix(source["watermark"])) for flow, source in sources]
-        behind = [((flow, source["source"]), source["behind"]) for flow, source in sources]
+        sources = [(status.flow, source) for status in flows for source in status.sources]
+        marks = [((flow, one.source), one.watermark.timestamp()) for flow, one in sources if one.watermark]
+        lags = [((flow, one.source), one.behind) for flow, one in sources if one.watermark]
         yield _gauge("riverrun_watermark_seconds", "Watermark in Unix time.", ["flow", "source"], marks)
-        yield _gauge("riverrun_watermark_behind_seconds", "Now minus the watermark.", ["flow", "source"], behind)
-        sizes = [((flow["flow"],), flow["state_size"]["bytes"]) for flow in known]
+        yield _gauge("riverrun_watermark_behind_seconds", "Now minus the watermark.", ["flow", "source"], lags)
+        sizes = [((status.flow,), status.state_size.bytes) for status in flows]
         yield _gauge("riverrun_state_bytes", "Bytes of operators' state.", ["flow"], sizes)
-        here = [((flow["flow"],), flow["state"] in ("running", "rebuilding")) for flow in flows if flow["here"]]
-        yield _gauge("riverrun_flow_running", "Whether it runs, in this process.", ["flow"], here)
-        rates = [((flow["flow"],), flow["rows_per_second"]) for flow in flows if "rows_per_second" in flow]
+        here = [status for status in self._flows.all() if status.state is not None]
+        running = [((status.flow,), status.state in ("running", "rebuilding")) for status in here]
+        yield _gauge("riverrun_flow_running", "Whether it runs, in this process.", ["flow"], running)
+        rates = [((status.flow,), status.rows_per_second) for status in flows if status.rows_per_second is not None]
         yield _gauge("riverrun_flow_rows_per_second", "Over the last ten seconds.", ["flow"], rates)
+
+    def _answered(self) -> list[FlowStatus]:
+        """Without runs that could not say how they are."""
+        return [status for status in self._flows.all() if status.state != "unknown"]
 
 
 _Samples = list[tuple[tuple[str, ...], float]]
 
 
-def _each(found: list[dict[str, Any]], name: str, value: str) -> _Samples:
-    return [((one[name],), one[value]) for one in found]
+def _each(named: list[dict[str, Any]], value: str) -> _Samples:
+    return [((one["name"],), one[value]) for one in named]
 
 
 def _gauge(name: str, about: str, labels: list[str], samples: Any) -> Metric:
@@ -134,7 +136,3 @@ def _counter(name: str, about: str, labels: list[str], samples: Any) -> Metric:
     for values, number in samples:
         family.add_metric(values, number)
     return family
-
-
-def _unix(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()

@@ -57,7 +57,7 @@ def document(message: str, hint: str | None = None) -> dict[str, Any]:
     return {"error": message, **({"hint": hint} if hint else {})}
 
 
-def of_error(error: RiverrunError) -> Response:
+def answer_error(error: RiverrunError) -> Response:
     """The answer to a request that failed this way."""
     if isinstance(error, Refused):
         return problem(error.status, error.message, error.hint)
@@ -69,7 +69,7 @@ def status_of(error: RiverrunError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), _UNAVAILABLE)
 
 
-def of_http(error: HTTPException) -> Response:
+def answer_http_error(error: HTTPException) -> Response:
     """The answer where no route fits."""
     hints = {404: "GET /openapi.json says what there is", 405: "GET /openapi.json says what can be done here"}
     said = {404: "there is nothing at this address", 405: "this cannot be done here"}

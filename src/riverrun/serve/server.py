@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from riverrun.errors import Invalid, Unavailable
+from riverrun.errors import Invalid, PortInUse, Unavailable
 from riverrun.river import River
 from riverrun.serve.app import Pages, create_app
 from riverrun.serve.backend import Running
@@ -137,7 +137,3 @@ def bind(host: str, port: int, tokens: Tokens) -> socket.socket:
             raise PortInUse(f"port {port} of {host} is in use", hint="Give another one with --port") from None
         raise Invalid(f"cannot listen on {host}, port {port}: {error.strerror}") from None
     return listening
-
-
-class PortInUse(Invalid):
-    """Somebody else listens there."""

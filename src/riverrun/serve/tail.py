@@ -1,11 +1,11 @@
-"""A topic as a stream of events: each row in JSON, its id the position behind it."""
+"""A topic as a stream of events: each row in JSON, its id the position after it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
 
-from riverrun.log.plain import plain_rows
+from riverrun.log.json_rows import plain_rows
 from riverrun.log.topic import Topic
 from riverrun.log.wake import Bell
 from riverrun.serve.answers import encode
@@ -35,10 +35,10 @@ class Tail:
         high = tuple(max(first, min(first + self._rows, stop)) for first, stop in zip(low, last, strict=True))
         if high == low:
             return []
-        found = self._topic.read({name: dict(enumerate(low))}, {name: dict(enumerate(high))})
+        rows = self._topic.read({name: dict(enumerate(low))}, {name: dict(enumerate(high))})
         at = [f"{p}:{offset}" for p, offset in enumerate(low)]
         events = []
-        for row in plain_rows(found.sort_by(_ORDER).combine_chunks()):
+        for row in plain_rows(rows.sort_by(_ORDER).combine_chunks()):
             at[row["_partition"]] = f"{row['_partition']}:{row['_offset'] + 1}"
             events.append(event(f"{name}@{','.join(at)}", encode(row)))
         size = sum(map(len, events))
@@ -70,5 +70,5 @@ class Tail:
             self._bell.close()
 
     def _latest(self) -> Offsets:
-        latest = self._topic.latest[self._topic.name]
+        latest = self._topic.ends()
         return tuple(latest[p] for p in range(self._topic.partitions))

@@ -42,29 +42,29 @@ class Tokens:
     @classmethod
     def load(cls, settings: Settings) -> Tokens:
         """Those of the settings and of the file they name."""
-        found = _parse(settings.tokens.split(";"), "setting tokens, entry")
+        tokens = _parse(settings.tokens.split(";"), "setting tokens, entry")
         if settings.tokens_file:
             try:
                 with open(settings.tokens_file, encoding="utf-8") as file:
-                    found += _parse(file.read().splitlines(), f"{settings.tokens_file}, line")
+                    tokens += _parse(file.read().splitlines(), f"{settings.tokens_file}, line")
             except (OSError, UnicodeDecodeError) as error:
                 why = error.strerror if isinstance(error, OSError) else "it is not text"
                 raise Unavailable(f"the tokens file {settings.tokens_file} cannot be read ({why})") from None
-            if not found:
+            if not tokens:
                 raise Invalid(f"the tokens file {settings.tokens_file} has no tokens in it")
-        return cls(found)
+        return cls(tokens)
 
     def roles(self, secret: str) -> frozenset[str] | None:
         """What a token allows; None when it is none of these. Takes as long for every token, whether right or wrong."""
         digest = hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
-        found = None
+        roles = None
         for token in self._tokens:
             if hmac.compare_digest(token.digest, digest):
-                found = token.roles
-        return found
+                roles = token.roles
+        return roles
 
 
-def presented(authorization: str) -> str | None:
+def extract_token(authorization: str) -> str | None:
     """The token in an Authorization header: Bearer, or the password of Basic, which is how a browser sends one."""
     scheme, _, value = authorization.partition(" ")
     value = value.strip()
@@ -90,12 +90,12 @@ def _parse(lines: Iterable[str], place: str) -> list[Token]:
         entry = text.strip()
         if not entry or entry.startswith("#"):
             continue
-        found = _LINE.fullmatch(entry)
-        if not found:
+        match = _LINE.fullmatch(entry)
+        if not match:
             raise Invalid(f"{place} {number}: not a token", hint="Write NAME ROLE,… sha256:HEX; see docs/http.md")
-        roles = frozenset(found[2].split(","))
+        roles = frozenset(match[2].split(","))
         if not roles <= set(ROLES):
-            raise Invalid(f"{place} {number}: the roles of {found[1]} must be among {', '.join(ROLES)}")
+            raise Invalid(f"{place} {number}: the roles of {match[1]} must be among {', '.join(ROLES)}")
         allowed = frozenset(ROLES) if ADMIN in roles else roles
-        tokens.append(Token(found[1], allowed, bytes.fromhex(found[3])))
+        tokens.append(Token(match[1], allowed, bytes.fromhex(match[3])))
     return tokens

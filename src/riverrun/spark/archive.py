@@ -12,6 +12,7 @@ import os
 import zlib
 from importlib.metadata import version
 
+from riverrun import durable
 from riverrun.errors import Unavailable
 from riverrun.java import Java, find_java
 from riverrun.spark.jvm import class_path
@@ -52,7 +53,7 @@ def make() -> str:
     from riverrun.spark.session import spark_home
 
     path = location(find_java(), spark_home())
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    durable.make_directory(os.path.dirname(path))
     with open(f"{os.path.dirname(path)}/lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if os.path.exists(path):
@@ -60,9 +61,8 @@ def make() -> str:
         partial = f"{path}.{os.getpid()}"
         try:
             _record(partial)
-            with open(partial, "rb") as file:
-                os.fsync(file.fileno())
-            os.rename(partial, path)
+            durable.sync_file(partial)
+            durable.rename(partial, path)
         except FileNotFoundError:
             raise Unavailable("the JVM wrote no archive", hint="Is there room in the cache directory?") from None
         finally:

@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from riverrun.runtime.commit import Outputs
-from riverrun.runtime.status import moment
+from riverrun.durations import from_micros
+from riverrun.runtime.epoch import EpochResult
+from riverrun.runtime.status import EpochTimes, TimeSplit
 
 _SPAN = 10.0  # seconds that a rate is taken over
 
@@ -34,11 +35,12 @@ class RunProgress:
         self._epochs: collections.deque[Committed] = collections.deque(maxlen=1000)
         self._around: dict[int, float] = {}
 
-    def committed(self, made: Outputs, computing: float, committing: float) -> None:
+    def committed(self, result: EpochResult, computing: float, committing: float) -> None:
         """An epoch has taken effect."""
-        rows = sum(count["read"] for (_, input), count in made.counts.items() if input == "topic")
-        work = {name: micros / 1e6 for name, micros in made.work.items()}
-        self._epochs.append(Committed(made.control.epoch, time.monotonic(), rows, computing, committing, work))
+        report = result.report
+        rows = sum(inputs["topic"]["read"] for inputs in report.counts.values() if "topic" in inputs)
+        work = {name: micros / 1e6 for name, micros in report.work.items()}
+        self._epochs.append(Committed(result.control.epoch, time.monotonic(), rows, computing, committing, work))
 
     def told(self, reports: Iterable[Mapping[str, Any]]) -> None:
         """Spark's own reports: what it did around our part of each epoch. Waiting for rows is not work."""
@@ -62,35 +64,29 @@ class RunProgress:
         rows = sum(epoch.rows for epoch in self._epochs if epoch.at > since)
         return round(rows / max(now - since, 0.001), 1)
 
-    def times(self, topics: Iterable[str], cores: int) -> dict[str, float]:
-        """The last epoch in seconds: planned by Spark, read from the log, computed, committed. They add up.
+    def times(self, topics: Iterable[str], cores: int) -> TimeSplit | None:
+        """What the time of the last epoch went to; None before the first.
 
         Tasks read side by side, on all cores; that share of the computing time is given as reading.
         """
-        return self._times(self._epochs[-1], topics, cores) if self._epochs else {}
+        return self._split(self._epochs[-1], topics, cores) if self._epochs else None
 
-    def recent(self, topics: Collection[str], cores: int, count: int = 100) -> list[dict[str, Any]]:
-        """The last epochs, oldest first: when each was committed, its rows, and its times as `times` gives them."""
+    def recent(self, topics: Collection[str], cores: int, count: int = 100) -> list[EpochTimes]:
+        """The last epochs, oldest first."""
         shift = time.time() - time.monotonic()
         return [
-            {
-                "epoch": one.epoch,
-                "at": moment(round((one.at + shift) * 1e6)),
-                "rows": one.rows,
-                **self._times(one, topics, cores),
-            }
+            EpochTimes(one.epoch, from_micros(round((one.at + shift) * 1e6)), one.rows, self._split(one, topics, cores))
             for one in list(self._epochs)[-count:]
         ]
 
-    def _times(self, epoch: Committed, topics: Iterable[str], cores: int) -> dict[str, float]:
+    def _split(self, epoch: Committed, topics: Iterable[str], cores: int) -> TimeSplit:
         reading = min(sum(epoch.work.get(topic, 0.0) for topic in topics) / cores, epoch.computing)
-        parts = {
-            "plan": self._around.get(epoch.epoch, 0.0),
-            "read": reading,
-            "compute": epoch.computing - reading,
-            "commit": epoch.committing,
-        }
-        return {name: round(seconds, 3) for name, seconds in parts.items()}
+        return TimeSplit(
+            plan=round(self._around.get(epoch.epoch, 0.0), 3),
+            read=round(reading, 3),
+            compute=round(epoch.computing - reading, 3),
+            commit=round(epoch.committing, 3),
+        )
 
     def nodes(self, topics: Iterable[str]) -> dict[str, float]:
         """Seconds of the last epoch that tasks spent in each stateful node, the slowest first."""

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pyspark.cloudpickle import dumps, loads
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from riverrun.spark.source import Deployment, LogReader
+    from riverrun.spark.deployment import Deployment
+    from riverrun.spark.source import LogReader
 
 
 def source_name(flow: str) -> str:
@@ -25,9 +25,9 @@ def source_name(flow: str) -> str:
     return "riverrun_" + flow.encode().hex()
 
 
-def log_source(deployment: Deployment, schema: StructType) -> type[DataSource]:
-    """A data source class for one flow; Spark pickles it, and the deployment with it."""
-    name, packed = source_name(deployment.label), dumps(deployment)
+def log_source(deployment: Deployment, packed: bytes, schema: StructType) -> type[DataSource]:
+    """A data source class for one flow; Spark pickles it, and the packed deployment with it."""
+    name = source_name(deployment.label)
 
     class LogSource(DataSource):  # type: ignore[misc]
         @classmethod
@@ -80,4 +80,4 @@ def _reader(packed: bytes) -> LogReader:
     """One for each process: workers are used again by later epochs."""
     from riverrun.spark.source import LogReader
 
-    return LogReader(loads(packed))
+    return LogReader(packed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -18,119 +18,73 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from riverrun.failpoints import failpoint
 from riverrun.log.topic import Topic
-from riverrun.river import River
 from riverrun.runtime import bounds
 from riverrun.runtime.checkpoint import check_same
-from riverrun.runtime.host import Control
-from riverrun.runtime.job import Job
+from riverrun.runtime.control import Control
+from riverrun.runtime.epoch import compute_epoch, pack_result
+from riverrun.runtime.exchange import Exchange
+from riverrun.runtime.packing import CONTROL, REPORT, Packer
 from riverrun.runtime.patience import Patience
-from riverrun.runtime.planner import Limit, Plan, Planner
-from riverrun.runtime.source import Range, control, ranges, read
-from riverrun.views import Last
-from riverrun.views.places import open_store
+from riverrun.runtime.plan import Plan
+from riverrun.runtime.planner import Planner
+from riverrun.runtime.source import LogSource, Range, control, ranges
+from riverrun.runtime.transit import leave_error, report_errors
+from riverrun.spark.deployment import Deployment, worker
+from riverrun.spark.structs import Structs
+from riverrun.views import Last, open_store
 
 _PATIENCE = 0.5  # how long the planner waits for rows before it says "nothing new"; ended by new rows at once
 _GLANCE = 0.05  # seconds between two looks at how far a rebuild may read
+_LEAST = 32768  # offsets for which another task is worth it
 _TRIES = 5  # of asking the home store; the run waits for longer, and says so
 
 
-@dataclass(frozen=True)
-class Deployment:
-    """What the source needs to find everything; travels to the planner and to the tasks."""
-
-    river: str
-    job: Job
-    flow: str  # its name, with the suffix of a replay
-    home: str  # the flow's own directory
-    views: str  # the home store's address
-    start: Mapping[str, Mapping[int, int]] | None
-    limit: Limit
-    slices: int
-    rebuild: int | None = None  # its token
-
-    @property
-    def state(self) -> str:
-        return f"{self.home}/state"
-
-    @property
-    def finish_mark(self) -> str:
-        """A file whose presence asks the planner to end the input."""
-        return f"{self.home}/finish"
-
-    def finish(self, asked: bool) -> None:
-        """Ask the planner to end the input, or not to."""
-        if asked:
-            with open(self.finish_mark, "w", encoding="utf-8"):
-                pass
-        elif os.path.exists(self.finish_mark):
-            os.unlink(self.finish_mark)
-
-    @property
-    def label(self) -> str:
-        """What Spark calls it: a flow and its rebuild run side by side."""
-        return self.flow if self.rebuild is None else f"{self.flow}~{self.rebuild}"
-
-
-def deployed(
-    river: River,
-    job: Job,
-    flow: str,
-    home: str,
-    start: Mapping[str, Mapping[int, int]] | None,
-    limit: Limit,
-    rebuild: int | None = None,
-) -> Deployment:
-    """A job in a river, on the processors of this machine."""
-    from riverrun.spark.session import cores  # nothing for tasks
-
-    return Deployment(river.path, job, flow, home, river.views_address, start, limit, cores(), rebuild)
-
-
 class Slice(InputPartition):  # type: ignore[misc]
-    """Some ranges of the log, read by one task; the first slice carries the controls of all shards."""
+    """Some ranges of the log, read by one task; the first slice carries the control.
 
-    def __init__(self, ranges: list[Range], control: bytes | None, epoch: int) -> None:
+    The only slice of a small epoch is `whole`: its task computes all of it.
+    """
+
+    def __init__(self, ranges: list[Range], control: bytes | None, epoch: int, whole: bool) -> None:
         super().__init__(epoch)
         self.ranges = ranges
         self.control = control
+        self.epoch = epoch
+        self.whole = whole
 
 
-class LogReader(DataSourceStreamReader):  # type: ignore[misc]
-    def __init__(self, deployment: Deployment) -> None:
+class LogPlanner:
+    """The driver's side of the source: plans epochs, in a process of its own."""
+
+    def __init__(self, deployment: Deployment, topics: Mapping[str, Topic]) -> None:
         self._deployment = deployment
-        self._opened: tuple[Planner, dict[str, Topic]] | None = None
+        self._topics = topics
+        self._planner = Planner(deployment.job, topics, f"{deployment.home}/planner", deployment.limit)
 
-    # In the planner process.
+    def first(self) -> Plan:
+        """Before the first epoch."""
+        return self._planner.first(self._deployment.start)
 
-    def initialOffset(self) -> dict[str, Any]:
-        planner, _ = self._open()
-        return planner.first(self._deployment.start).to_json()
-
-    def getDefaultReadLimit(self) -> Any:
-        from pyspark.sql.streaming.datasource import ReadAllAvailable
-
-        return ReadAllAvailable()
-
-    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
-        planner, topics = self._open()
-        plan = Plan.from_json(start)
+    def next(self, plan: Plan) -> Plan:
+        """The epoch after `plan`, waited for a little; `plan` itself when there is none."""
+        planner = self._planner
         deadline = time.monotonic() + _PATIENCE
         while True:
             following = planner.next(plan, **self._bounds())
             if following is None and plan.epoch == 0:
                 following = planner.empty(plan)  # Spark's first batch is one, whatever is answered here
             if following is not None:
-                return following.to_json()
+                return following
             left = deadline - time.monotonic()
             if left <= 0:
-                return start
+                return plan
             if self._deployment.rebuild is not None:  # rows are not what it waits for
                 time.sleep(min(left, _GLANCE))
                 continue
             due = planner.deadline(plan)
             if due is not None:
                 left = min(left, max(due / 1e6 - time.time(), 0.001))
-            _wait(topics, plan, left)
+            _wait(self._topics, plan, left)
 
     def _bounds(self) -> dict[str, Any]:
         """How far the next epoch may read, and whether the input ends."""
@@ -142,19 +96,17 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
             "together": bounds.read_positions(bounds.together(deployment.home)),
         }
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        before, plan = Plan.from_json(start), Plan.from_json(end)
+    def slices(self, before: Plan, plan: Plan) -> list[Slice]:
+        """What the tasks of an epoch are told."""
         if plan.epoch == before.epoch:
             return []
         if plan.begin is not None:
             before = replace(before, positions=plan.begin)
         failpoint("plan.logged")
-        slices = _balanced(ranges(before, plan), self._deployment.slices)
+        parts = balance(ranges(before, plan), self._deployment.slices)
         told = msgspec.msgpack.encode(self._control(before, plan))
-        return [Slice(part, told if i == 0 else None, plan.epoch) for i, part in enumerate(slices)]
-
-    def commit(self, end: dict[str, Any]) -> None:
-        return
+        whole = len(parts) == 1 and not self._deployment.job.needs_spark
+        return [Slice(part, None if number else told, plan.epoch, whole) for number, part in enumerate(parts)]
 
     def _control(self, before: Plan, plan: Plan) -> Control:
         flow = self._deployment.flow
@@ -167,29 +119,77 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
         with open_store(self._deployment.views, create=False) as store:
             return store.last(self._deployment.flow, self._deployment.rebuild)
 
-    def _open(self) -> tuple[Planner, dict[str, Topic]]:
-        if self._opened is None:
-            topics = _topics(self._deployment)
-            planner = Planner(self._deployment.job, topics, f"{self._deployment.home}/planner", self._deployment.limit)
-            self._opened = (planner, topics)
-        return self._opened
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_deployment": self._deployment, "_opened": None}
+class LogReader(DataSourceStreamReader):  # type: ignore[misc]
+    """The source as Spark calls it: in the planner's process, and in the tasks."""
 
-    # In the tasks.
+    def __init__(self, packed: bytes) -> None:
+        self._worker = worker(packed)
+        self._planner: LogPlanner | None = None
+
+    @property
+    def planner(self) -> LogPlanner:
+        if self._planner is None:
+            self._planner = LogPlanner(self._worker.deployment, self._worker.topics())
+        return self._planner
+
+    def initialOffset(self) -> dict[str, Any]:
+        with leave_error(self._worker.deployment.planner_error):
+            return self.planner.first().to_json()
+
+    def getDefaultReadLimit(self) -> Any:
+        from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
+        with leave_error(self._worker.deployment.planner_error):
+            return self.planner.next(Plan.from_json(start)).to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        with leave_error(self._worker.deployment.planner_error):
+            return list(self.planner.slices(Plan.from_json(start), Plan.from_json(end)))
+
+    def commit(self, end: dict[str, Any]) -> None:
+        return
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Slice)
-        topics = _topics(self._deployment, {part.topic for part in partition.ranges})
-        told = msgspec.msgpack.decode(partition.control, type=Control) if partition.control is not None else None
-        yield from read(self._deployment.job, topics, partition.ranges, told)
+        job = self._worker.tasks.job
+        structs = Structs.of_sources(job)
+        for batch in report_errors(self._read(partition), job.shards):
+            yield batch if batch.schema.equals(structs.schema) else structs.packed(batch)
+
+    def _read(self, partition: Slice) -> Iterator[pa.RecordBatch]:
+        control = msgspec.msgpack.decode(partition.control, type=Control) if partition.control is not None else None
+        exchange = self._worker.deployment.connect(partition.epoch)
+        if partition.whole:
+            assert control is not None
+            result = compute_epoch(self._worker.tasks, self._worker.topics(), partition.ranges, control)
+            yield pack_result(result, exchange)
+        else:
+            yield from self._read_slice(partition, control, exchange)
+        exchange.close()
+
+    def _read_slice(self, partition: Slice, control: Control | None, exchange: Exchange) -> Iterator[pa.RecordBatch]:
+        job = self._worker.tasks.job
+        structs = Structs.of_sources(job)
+        packer = Packer(job.shards, exchange)
+        if control is not None:
+            for shard in range(job.shards):
+                packer.message(shard, CONTROL, msgspec.msgpack.encode(control.of_shard(shard)))
+        source = LogSource(self._worker.tasks, self._worker.topics(), packer)
+        for origin, rows in source.read(partition.ranges):
+            yield structs.packed(packer.batch())
+            yield structs.rows(origin, rows)
+        packer.message(0, REPORT, msgspec.msgpack.encode(source.report))
+        yield structs.packed(packer.batch())
 
 
-def _balanced(ranges: list[Range], slices: int) -> list[list[Range]]:
+def balance(ranges: list[Range], slices: int) -> list[list[Range]]:
     """At most `slices` lists of about the same number of offsets; there is always one, for the control."""
     total = sum(part.end - part.start for part in ranges)
-    share = max(-(-total // slices), 16384)
+    share = max(-(-total // slices), _LEAST)
     out: list[list[Range]] = [[]]
     room = share
     for part in ranges:
@@ -205,19 +205,6 @@ def _balanced(ranges: list[Range], slices: int) -> list[list[Range]]:
     return out
 
 
-def _topics(deployment: Deployment, names: set[str] | None = None) -> dict[str, Topic]:
-    """Topics opened once per process: workers are used again by later epochs."""
-    key = (os.getpid(), deployment.river)
-    if key not in _rivers:
-        _rivers.clear()
-        _rivers[key] = River(deployment.river)
-    wanted = {reading.topic for reading in deployment.job.readings}
-    return {name: _rivers[key].topic(name) for name in sorted(wanted if names is None else names)}
-
-
-_rivers: dict[tuple[int, str], River] = {}
-
-
 def _wait(topics: Mapping[str, Topic], plan: Plan, timeout: float) -> None:
     from riverrun.log.wake import Bell
 
@@ -225,8 +212,10 @@ def _wait(topics: Mapping[str, Topic], plan: Plan, timeout: float) -> None:
         return any(
             offset > plan.positions[name].get(p, 0)
             for name, topic in topics.items()
-            for p, offset in topic.latest[name].items()
+            for p, offset in topic.ends().items()
         )
 
-    with Bell([f"{topic.directory}/wake" for topic in topics.values()]) as bell:  # type: ignore[attr-defined]
+    with Bell() as bell:
+        for topic in topics.values():
+            topic.attach(bell)
         bell.wait_until(more, timeout)

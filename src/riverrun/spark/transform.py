@@ -11,10 +11,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from riverrun import ddl
-from riverrun.columns import CARRIED, OFFSET, PARTITION, RECEIVED, WEIGHT
+from riverrun.columns import CARRIED, OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.errors import Invalid
-from riverrun.flow.nodes import Transform
-from riverrun.runtime.branch import WAY
+from riverrun.flow.operators.transform import Transform
+from riverrun.runtime.compile.row_id import partition_by_way
 
 ROW = "_row"
 """The column with everything that a row carries: its time, its weight, where it stands in the log."""
@@ -22,15 +22,13 @@ ROW = "_row"
 _SIBLINGS = np.uint64(20)  # bits: a transform makes fewer than a million rows of one
 
 
-def carried(struct: str, received: bool, path: int) -> str:
-    """The `ROW` of an origin's rows, which come this way."""
-    names = [*CARRIED, *([RECEIVED] if received else [])]
-    fields = [f"'{name}', {_moved(struct, path) if name == PARTITION else f'{struct}.`{name}`'}" for name in names]
-    return f"named_struct({', '.join(fields)}) AS {ROW}"
-
-
-def _moved(struct: str, path: int) -> str:
-    return f"CAST((CAST({struct}.`{PARTITION}` AS BIGINT) + {path * WAY}) & {2**31 - 1} AS INT)"
+def carried(struct: str, received: bool, way: int, time: str | None) -> str:
+    """The `ROW` of an origin's rows, which come this way; `time` where they have another event time than they had."""
+    values = {name: f"{struct}.`{name}`" for name in (*CARRIED, *([RECEIVED] if received else []))}
+    values[PARTITION] = partition_by_way(values[PARTITION], way)
+    values[TIME] = time or values[TIME]
+    fields = ", ".join(f"'{name}', {value}" for name, value in values.items())
+    return f"named_struct({fields}) AS {ROW}"
 
 
 def apply(node: Transform, rows: DataFrame) -> DataFrame:

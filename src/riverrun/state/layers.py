@@ -42,12 +42,12 @@ class Stored:
 
 
 class RunTable:
-    """One table on runs. Implements `StateTable`."""
+    """One table on runs. Implements `StateTable`. Tails have no key in common; nor have run files of different shards."""
 
-    def __init__(self, spec: TableSpec, low: int | None, tail: SortedRun | None, stored: Sequence[Stored]) -> None:
+    def __init__(self, spec: TableSpec, low: int | None, tails: Sequence[SortedRun], stored: Sequence[Stored]) -> None:
         self.spec = spec
         self.low = low
-        self.tail = tail
+        self.tails = list(tails)
         self.stored = list(stored)
         self._changes: list[pl.DataFrame] = []
         self._own: SortedRun | None = None
@@ -147,7 +147,9 @@ class RunTable:
 
     def _runs(self, lo: int | None, hi: int | None) -> Iterator[SortedRun]:
         """The layers that can have rows with buckets in [lo, hi), newest first."""
-        yield from (run for run in (self.own(), self.tail) if run is not None)
+        own = self.own()
+        yield from ([] if own is None else [own])
+        yield from self.tails
         for stored in self.stored:
             if not self.spec.bucket or ((lo is None or stored.hi >= lo) and (hi is None or stored.lo < hi)):
                 yield stored.run

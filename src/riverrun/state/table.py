@@ -23,16 +23,18 @@ class TableSpec:
     """Columns of a state table, which of them make a row unique, which find it, and which integer orders it.
 
     A row lives at its address: its probe columns and its bucket. One that moves to another address is another row; put
-    the new one and remove the old one.
+    the new one and remove the old one. The columns `route` decide which shard it belongs to, as they do for the node's
+    input; None: the probe columns, (): all rows are in one shard.
     """
 
     schema: Mapping[str, pl.DataType]
     identity: tuple[str, ...]
     probe: tuple[str, ...]
     bucket: str | None = None
+    route: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.key if name not in self.schema]
+        unknown = [name for name in (*self.key, *(self.route or ())) if name not in self.schema]
         if unknown:
             raise Invalid(f"a state table names columns it does not have: {', '.join(unknown)}")
 

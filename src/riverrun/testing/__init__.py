@@ -3,8 +3,7 @@
 >>> from riverrun.flow import Flow
 >>> from riverrun.flow.aggregates import count
 >>> flow = Flow("shop")
->>> flow.view("orders", flow.stream("orders", "user string").group("user").agg(n=count()))  # doctest: +ELLIPSIS
-View(...)
+>>> view = flow.view("orders", flow.stream("orders", "user string").group("user").agg(n=count()))
 >>> run_flow(flow, {"orders": [{"user": "ada"}, {"user": "bob"}, {"user": "ada"}]}).views["orders"]
 [{'user': 'ada', 'n': 2}, {'user': 'bob', 'n': 1}]
 """

@@ -8,7 +8,8 @@ from typing import Any
 
 from riverrun.durations import to_micros
 from riverrun.flow import Flow
-from riverrun.flow.nodes import Source, TableSource
+from riverrun.flow.operators.source import Source
+from riverrun.flow.operators.table import TableSource
 from riverrun.testing.script import Append, Crash, Process, Step
 
 Row = dict[str, Any]

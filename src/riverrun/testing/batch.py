@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
-from riverrun.flow.nodes import Source, TableSource
+from riverrun.flow.operators.source import Source
+from riverrun.flow.operators.table import TableSource
 from riverrun.log.rows import RowSchema
+from riverrun.runtime.projection import database
 from riverrun.settings import Settings
 from riverrun.testing.arrival import Arrival, batched, in_order, shuffled
 from riverrun.testing.difference import Row, differences, report
 from riverrun.testing.local import input_specs
-from riverrun.testing.projection import database
 from riverrun.testing.result import Result, appendable
 from riverrun.testing.run import run_flow
 from riverrun.testing.script import Append, steps
@@ -151,9 +152,9 @@ def _tables(flow: Flow, inputs: Mapping[str, Any], options: Mapping[str, Any]) -
     """The rows of each topic as it takes them, in whatever form they were given."""
     found = {}
     for spec in input_specs(flow, options.get("topics", ()), 1):
-        resolved = spec.resolved()
-        rows = appendable(inputs.get(spec.name, []), resolved)
-        found[spec.name] = pa.Table.from_batches([RowSchema(resolved, Settings().max_record_bytes).batch(rows)])
+        stored = spec.resolve()
+        rows = appendable(inputs.get(spec.name, []), stored)
+        found[spec.name] = pa.Table.from_batches([RowSchema(stored, Settings().max_record_bytes).batch(rows)])
     return found
 
 

@@ -1,6 +1,6 @@
 """A flow run in this process, without Spark: log and clock in memory, kernels, epochs and commits as they are.
 
-Only the way rows take between stages is another one: DuckDB computes what Spark would, and shards follow each other.
+Only Spark is missing: an epoch is computed as small ones are under Spark, whole, in one task.
 """
 
 from __future__ import annotations
@@ -22,22 +22,21 @@ from riverrun import failpoints
 from riverrun.durations import micros, to_micros
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
-from riverrun.flow.nodes import Source
+from riverrun.flow.analysis import sources
 from riverrun.log.memory import MemoryLog
 from riverrun.log.spec import TopicSpec
 from riverrun.runtime import source
-from riverrun.runtime.blob import PACKED
-from riverrun.runtime.commit import COUNTS, Committer, take_apart
-from riverrun.runtime.compiler import compile_flow
-from riverrun.runtime.host import run_stage
-from riverrun.runtime.job import Job
+from riverrun.runtime.commit import Committer
+from riverrun.runtime.compile.compiler import compile_flow
+from riverrun.runtime.epoch import compute_epoch
+from riverrun.runtime.ledger import entries
 from riverrun.runtime.outputs import declare_views, output_specs
-from riverrun.runtime.planner import Limit, Plan, Planner
-from riverrun.runtime.shape import Shape
-from riverrun.testing.projection import DuckProjection
+from riverrun.runtime.plan import Limit, Plan
+from riverrun.runtime.planner import Planner
+from riverrun.runtime.task import Tasks
 from riverrun.testing.result import EpochSeen, Result, appendable, moment, topic_rows, view_changes, view_rows
 from riverrun.testing.script import Advance, Append, Crash, Delete, Process, Step, Tick
-from riverrun.views.sqlite import SqliteStore
+from riverrun.views import open_store
 
 _SECOND = 1_000_000
 _SHARED_MEMORY = "/dev/shm"  # files that need not outlive the run
@@ -81,7 +80,6 @@ class LocalRun:
         self._log = MemoryLog(clock=self._clock)
         self._inputs = {spec.name: self._log.topic(spec) for spec in input_specs(flow, topics, partitions)}
         self._partitions = partitions
-        self._projection = DuckProjection()
         self._plans: list[str] = []  # as Spark keeps them, before an epoch is computed
         self._computed = EpochSeen(0, {}, [], False)
         self._seen: list[EpochSeen] = []
@@ -109,8 +107,9 @@ class LocalRun:
     def _start(self) -> None:
         """What a run does when it starts, from nothing or from what an earlier one left."""
         flow = self._flow
-        self._store = self._opened.enter_context(SqliteStore(f"{self._home}/views.db"))
-        self._job = compile_flow(flow, self._shards, self._projection)
+        self._store = self._opened.enter_context(open_store(f"{self._home}/views.db"))
+        self._job = compile_flow(flow, self._shards)
+        self._tasks = Tasks(self._job)
         fence = self._store.take_fence(flow.name)
         declare_views(self._store, flow, self._job, fence)
         specs = output_specs(flow, self._job, self._inputs, "")
@@ -173,12 +172,12 @@ class LocalRun:
 
     def _append(self, topic: str, rows: Any) -> None:
         opened = self._inputs[topic]
-        batch = opened._row_schema.batch(appendable(rows, opened.spec))
+        batch = opened.checked(appendable(rows, opened.spec))
         times = (self._flow.topics()[topic].time, opened.spec.time, "_time")
         time = next((name for name in times if name in batch.schema.names), None)
         self._clock.hear(batch.column(time) if time else pa.array([], pa.int64()))
         if batch.num_rows:
-            opened.append_batch(batch, None)
+            opened.backend.append(batch, None)
 
     def _process(self, finish: bool = False) -> None:
         while True:
@@ -202,31 +201,18 @@ class LocalRun:
         self._start()
 
     def _epoch(self, before: Plan, plan: Plan) -> None:
-        job, last = self._job, self._store.last(self._flow.name)
+        last = self._store.last(self._flow.name)
         control = source.control(before, plan, last, self._flow.name, f"{self._home}/state")
-        rows = source.read(job, self._inputs, source.ranges(before, plan), control)
-        packed = list(self._projection.packed(job, list(job.sources), rows))
-        for stage, operators in enumerate(job.stages):
-            shape = Shape(job, {operator.id: operator.output for operator in operators}, are_sources=False)
-            made = _hosted(job, stage, shape, packed)
-            packed = list(self._projection.packed(job, [operator.id for operator in operators], made))
-        made = pa.Table.from_batches(packed, schema=PACKED)
-        counts = take_apart(made).counts
-        ledger = [{"node": node, "input": name, **{k: n[k] for k in COUNTS}} for (node, name), n in counts.items()]
+        result = compute_epoch(self._tasks, self._inputs, source.ranges(before, plan), control)
+        ledger = entries(self._job, result.report.counts)
         self._computed = EpochSeen(plan.epoch, watermarks(plan, self._flow), ledger, plan.final)
-        self._committer.commit(made)
-
-
-def _hosted(job: Job, stage: int, shape: Shape, packed: list[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    for blobs, rows in run_stage(job, stage, packed):
-        yield shape.packed(blobs)
-        for node, found in rows.items():
-            yield shape.rows(node, found)
+        self._committer.check(result)
+        self._committer.apply(result)
 
 
 def watermarks(plan: Plan, flow: Flow) -> dict[str, datetime | None]:
     """How far event time has come at the end of an epoch, by topic: of several readings the slowest."""
-    topics = {node.id: node.topic for node in flow.nodes if isinstance(node, Source)}
+    topics = {source.id: source.topic for source in sources(flow.nodes)}
     found: dict[str, int] = {}
     for name, (_, end) in plan.watermarks.items():
         topic = topics.get(name, name)

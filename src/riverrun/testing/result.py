@@ -13,7 +13,7 @@ import pyarrow as pa
 from riverrun.durations import from_micros
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
 from riverrun.log.codec import HIDDEN
-from riverrun.log.spec import TopicSpec
+from riverrun.log.stored_spec import StoredSpec
 from riverrun.log.topic import Topic
 from riverrun.views import Change, Store, View
 from riverrun.views.changelog import Cursor
@@ -104,10 +104,10 @@ def topic_rows(topic: Topic) -> Rows:
     return Rows(rows, table)
 
 
-def appendable(rows: Any, spec: TopicSpec) -> Any:
+def appendable(rows: Any, spec: StoredSpec) -> Any:
     """Rows as a topic takes them; those of another run's topic without their places in that log, and without the time
     they have there where a column says it."""
     if not isinstance(rows, Rows):
         return rows
-    kept = ("_deleted",) if isinstance(spec.time, str) else ("_deleted", "_time")
+    kept = ("_deleted",) if spec.time is not None else ("_deleted", "_time")
     return rows.arrow.drop_columns([name for name in HIDDEN if name not in kept and name in rows.arrow.column_names])

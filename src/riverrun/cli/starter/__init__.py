@@ -1,1 +1,1 @@
-"""The files that `riverrun new` writes, as templates; see `cli/new.py`."""
+"""The files that `riverrun new` writes, as templates; see `cli/new_command.py`."""

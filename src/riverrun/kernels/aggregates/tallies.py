@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from riverrun.kernels.aggregates.items import TIMES, Items
+from riverrun.kernels.windows import ALL
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, TableSpec
 
@@ -38,7 +39,8 @@ class CellAddress:
 
     def table(self, more: Mapping[str, pl.DataType], identity: Sequence[str], probe: Sequence[str]) -> TableSpec:
         columns = {name: self.kinds[name] for name in self.address}
-        return TableSpec({**columns, **more}, tuple(identity), (*self.by, *probe), self.bucket)
+        route = () if self.by == (ALL,) else self.by
+        return TableSpec({**columns, **more}, tuple(identity), (*self.by, *probe), self.bucket, route)
 
     def addressed(self, items: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
         """Items with the address of their cell instead of its place."""

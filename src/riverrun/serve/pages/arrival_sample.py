@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.log.topic import Summary, Topic
+from riverrun.log.topic import Topic
+from riverrun.log.topic_backend import Summary
 
 SECOND = 1_000_000
 KEPT = 900  # seconds
@@ -57,7 +58,7 @@ class Arrived:
     counts: Integers
 
     @classmethod
-    def of(cls, parts: Sequence[Arrived]) -> Arrived:
+    def merge(cls, parts: Sequence[Arrived]) -> Arrived:
         """Several as one, by event time."""
         none = np.zeros(0, np.int64)
         received, times, counts = (
@@ -74,18 +75,18 @@ class ArrivalSample:
         self._topic = topic
         column = producers or topic.spec.producers
         self._producers = column if isinstance(column, str) and column in topic.schema.names else None
-        latest, first = topic.latest[topic.name], topic.earliest[topic.name]
+        latest, first = topic.ends(), topic.begins()
         back = _FEW // max(len(latest), 1)
         self._place = {p: max(first[p], offset - back) for p, offset in latest.items()}
         self._seconds: deque[Arrived] = deque()
-        self.arrived = Arrived.of([])  # replaced, never changed: others read it meanwhile
+        self.arrived = Arrived.merge([])  # replaced, never changed: others read it meanwhile
         self.late: deque[tuple[int, int]] = deque(maxlen=_LATE)
         self.speakers: dict[str, Speaker] = {}
         self.delays: Integers = np.zeros(len(DELAYS), np.int64)
         self.rows = 0  # that `delays` are of
         self._estimated = 0
 
-    def named(self, producer: str) -> str:
+    def name_producer(self, producer: str | None) -> str:
         """A producer as people call it."""
         return (producer or "(no name)") if self._producers else f"partition {producer}"
 
@@ -95,9 +96,9 @@ class ArrivalSample:
         return not self._seconds or self._estimated < self._seconds[0].received[0]
 
     def look(self, watermark: int | None) -> None:
-        """Take in what has come since. `watermark` is what it was before: rows behind it are remembered as late."""
-        end = dict(self._topic.latest[self._topic.name])
-        first = self._topic.earliest[self._topic.name]
+        """Take in what has come since. `watermark` is what it was before: older rows are remembered as late."""
+        end = self._topic.ends()
+        first = self._topic.begins()
         start = {p: max(self._place[p], first[p]) for p in end}
         count = sum(end[p] - start[p] for p in end)
         self._place = end
@@ -110,7 +111,7 @@ class ArrivalSample:
         oldest = max((int(part.received[0]) for part in self._seconds), default=0) - KEPT
         while self._seconds and self._seconds[0].received[0] < oldest:
             self._seconds.popleft()
-        self.arrived = Arrived.of(self._seconds)
+        self.arrived = Arrived.merge(self._seconds)
         if len(self.speakers) > _PRODUCERS:
             heard = sorted(self.speakers.values(), key=lambda one: one.heard)
             for speaker in heard[: len(heard) - _PRODUCERS]:
@@ -119,28 +120,26 @@ class ArrivalSample:
     def _read(self, start: Mapping[int, int], end: Mapping[int, int], watermark: int | None) -> None:
         columns = ["_time", "_received", "_partition", "_deleted"]
         columns += [self._producers] if self._producers else []
-        found = pa.Table.from_batches(
-            self._topic.batches(start, end, columns), schema=self._topic.decoder(columns).schema
-        )
-        found = found.filter(pc.and_(pc.invert(found.column("_deleted")), pc.is_valid(found.column("_time"))))
-        if not found.num_rows:
+        rows = self._topic.read_offsets(start, end, columns)
+        rows = rows.filter(pc.and_(pc.invert(rows.column("_deleted")), pc.is_valid(rows.column("_time"))))
+        if not rows.num_rows:
             return
-        times, received = _numbers(found, "_time"), _numbers(found, "_received")
-        column = found.column(self._producers or "_partition").cast(pa.string()).fill_null("")
+        times, received = _numbers(rows, "_time"), _numbers(rows, "_received")
+        column = rows.column(self._producers or "_partition").cast(pa.string()).fill_null("")
         encoded = column.combine_chunks().dictionary_encode()
         codes, names = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
         order = np.argsort(received, kind="stable")
         self._measure(codes[order], names, times[order], received[order])
         if watermark is not None:
-            behind = np.flatnonzero(times < watermark)[-_LATE:]
-            self.late.extend(zip(received[behind].tolist(), times[behind].tolist(), strict=True))
+            late = np.flatnonzero(times < watermark)[-_LATE:]
+            self.late.extend(zip(received[late].tolist(), times[late].tolist(), strict=True))
         self.rows += len(times)
         seconds = received // SECOND
         for second in np.unique(seconds):
             self._add(int(second), times[seconds == second])
 
     def _measure(self, codes: npt.NDArray[np.int32], names: list[str], times: Integers, received: Integers) -> None:
-        """Who spoke, and how far each row was behind the newest of its producer before it."""
+        """Who spoke, and how much older each row was than the newest of its producer before it."""
         for code, name in enumerate(names):
             mine = codes == code
             own, when = times[mine], received[mine]

@@ -1,4 +1,4 @@
-"""The picture of time: event time across, processing time up. Geometry only; `time` says what is in it."""
+"""The picture of time: event time across, processing time up. Geometry only; `time_picture` says what is in it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TimeSpan:
         return min(max(self.y(received), TOP), TOP + HEIGHT)
 
 
-def framed(arrived: Arrived, marks: Iterable[int], now: int, span: int) -> TimeSpan:
+def choose_span(arrived: Arrived, marks: Iterable[int], now: int, span: int) -> TimeSpan:
     """A frame of `span` up that has most of the rows, and the watermark, in it."""
     begin = now - span
     recent = arrived.received * SECOND >= begin

@@ -36,7 +36,7 @@ class PageControl:
         return drawn
 
 
-def within(back: str) -> str:
+def keep_local(back: str) -> str:
     """An address of this server to go back to; the first page, where somebody means another one."""
     is_ours = back.startswith("/") and not back.startswith(("//", "/\\")) and back.isprintable()
     return back if is_ours else "/"

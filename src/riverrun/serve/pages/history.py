@@ -10,19 +10,20 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from riverrun.durations import to_micros, wall_clock
 from riverrun.errors import RiverrunError
-from riverrun.serve.backend import Backend
+from riverrun.runtime.status import EpochTimes, FlowStatus
+from riverrun.serve.backend import Backend, Running
 from riverrun.serve.flows import Flows
 from riverrun.serve.pages.arrival_sample import ArrivalSample
-from riverrun.serve.pages.figures import parse
 
 if TYPE_CHECKING:
     from riverrun.flow import Flow
-    from riverrun.flow.nodes import Source
+    from riverrun.flow.operators.source import Source
 
 T = TypeVar("T")
 log = logging.getLogger("riverrun.serve")
@@ -66,42 +67,40 @@ class Mark:
 
 @dataclass
 class FlowHistory:
-    """One flow, as far back as is remembered."""
+    """One flow, as far back as is remembered; `status` is the newest."""
 
+    status: FlowStatus
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
     counts: deque[Counted] = field(default_factory=lambda: deque(maxlen=_COUNTS))
-    epochs: dict[int, dict[str, Any]] = field(default_factory=dict)
+    epochs: dict[int, EpochTimes] = field(default_factory=dict)
     marks: deque[Mark] = field(default_factory=lambda: deque(maxlen=_MARKS))
-    status: dict[str, Any] = field(default_factory=dict)
     commit: int | None = None  # up to which changes of views were counted
     changed: dict[str, int] = field(default_factory=dict)
 
-    def take(self, status: dict[str, Any], at: int) -> None:
+    @property
+    def name(self) -> str:
+        """The flow's name."""
+        return self.status.flow
+
+    def take(self, status: FlowStatus, at: int) -> None:
         """One more sample."""
         before, self.status = self.status, status
         self._notice(before, status, at)
-        if "epoch" not in status:
+        if status.state == "unknown":
             return
-        watermarks = {one["source"]: _micros(one["watermark"]) for one in status["sources"]}
-        read, accepted = (
-            {(entry["node"], entry["input"]): entry[kind] for entry in status["ledger"]}
-            for kind in ("read", "accepted")
-        )
-        self.samples.append(Sample(at, watermarks))
+        self.samples.append(Sample(at, {one.source: _micros(one.watermark) for one in status.sources}))
+        read = {(entry.node, entry.input): entry.read for entry in status.ledger}
+        accepted = {(entry.node, entry.input): entry.accepted for entry in status.ledger}
         self.counts.append(Counted(at, read, accepted, dict(self.changed)))
-        if status["epoch"] and status["epoch"] not in self.epochs:
-            self.epochs[status["epoch"]] = {
-                "epoch": status["epoch"],
-                "at": status["committed"],
-                **{name: status["times"][name] for name in status.get("times") or {}},
-            }
+        if status.epoch:
+            self.epochs.setdefault(status.epoch, EpochTimes(status.epoch, status.committed, times=status.times))
 
-    def take_epochs(self, epochs: list[dict[str, Any]]) -> None:
+    def take_epochs(self, epochs: list[EpochTimes]) -> None:
         """Epochs as the run itself remembers them: none is missing, and each has its times."""
-        self.epochs.update({one["epoch"]: one for one in epochs})
+        self.epochs.update({one.epoch: one for one in epochs})
 
     def take_changes(self, commit: int, changed: dict[str, int]) -> None:
-        """Rows of each view that changed behind `self.commit`, up to another commit. Before the next sample is taken."""
+        """Rows of each view that changed after `self.commit`, up to another commit. Before the next sample is taken."""
         self.commit = commit
         self.changed = {view: self.changed.get(view, 0) + count for view, count in changed.items()}
 
@@ -130,14 +129,12 @@ class FlowHistory:
         since = next((one for one in counts if one.at >= now.at - _RATE * 1e6), now)
         return None if since is now else (last - (count(since) or 0)) / ((now.at - since.at) / 1e6)
 
-    def _notice(self, before: dict[str, Any], status: dict[str, Any], at: int) -> None:
-        if not before:
-            return
-        if before.get("fence") != status.get("fence"):
-            self.marks.append(Mark(at, "fence", f"run {status.get('fence')} took over from run {before.get('fence')}"))
-        if before.get("state") != status.get("state"):
-            reason = f": {status['reason']}" if status.get("reason") else ""
-            self.marks.append(Mark(at, "state", f"{before.get('state')} → {status.get('state')}{reason}"))
+    def _notice(self, before: FlowStatus, status: FlowStatus, at: int) -> None:
+        if before.fence != status.fence and "unknown" not in (before.state, status.state):
+            self.marks.append(Mark(at, "fence", f"run {status.fence} took over from run {before.fence}"))
+        if before.state != status.state:
+            reason = f": {status.reason}" if status.reason else ""
+            self.marks.append(Mark(at, "state", f"{before.state} → {status.state}{reason}"))
 
 
 class History:
@@ -197,30 +194,30 @@ class History:
 
     def graph(self, flow: str) -> Flow | None:
         """The flow as it was declared, where it runs in this process."""
-        for run in self.backend.runs:
-            if run.name == flow:
-                declared: Flow | None = getattr(run, "flow", None)
-                return declared
-        return None
+        run = self._run(flow)
+        return run.flow if run else None
 
-    def kept(self, what: Hashable, seconds: float | None, make: Callable[[], T]) -> T:
-        """What `make` gave not longer than that ago; for what is too dear to ask for with every look.
+    def _run(self, flow: str) -> Running | None:
+        return next((run for run in self.backend.runs if run.name == flow), None)
+
+    def remember(self, what: Hashable, seconds: float | None, make: Callable[[], T]) -> T:
+        """What `make` gave not longer than that ago; for what is too expensive to ask for with every look.
 
         None: a hundred times as long as it took, so that it never takes more than a hundredth of the time.
         """
         now = time.monotonic()
         with self._keeping:
-            until, found = self._kept.get(what, (0.0, None))
+            until, value = self._kept.get(what, (0.0, None))
             if now < until:
-                return found  # type: ignore[no-any-return]
-        made = make()
+                return value  # type: ignore[no-any-return]
+        value = make()
         until = now + (100 * (time.monotonic() - now) if seconds is None else seconds)
         with self._keeping:
             self._kept.pop(what, None)
-            self._kept[what] = (until, made)
+            self._kept[what] = (until, value)
             for old in list(self._kept)[:-_KEPT]:
                 del self._kept[old]
-        return made
+        return value
 
     def topic_rate(self, topic: str, seconds: float = _RATE) -> float | None:
         """Rows per second that arrive; None before two samples were taken."""
@@ -239,15 +236,15 @@ class History:
 
     def _look_at_flows(self, at: int) -> None:
         for status in self._flows.all():
-            known = self.flows.setdefault(status["flow"], FlowHistory())
+            past = self.flows.setdefault(status.flow, FlowHistory(status))
             if self.backend.has_views():
                 with suppress(RiverrunError):  # a store that is away; its run says so itself
-                    known.take_changes(*self.backend.store().changed(status["flow"], known.commit))
-            known.take(status, at)
-            for run in self.backend.runs:
-                if run.name == status["flow"] and callable(getattr(run, "epochs", None)):
-                    known.take_epochs(run.epochs())  # type: ignore[attr-defined]
-            known.forget()
+                    past.take_changes(*self.backend.store().changed(status.flow, past.commit))
+            past.take(status, at)
+            run = self._run(status.flow)
+            if run:
+                past.take_epochs(run.epochs())
+            past.forget()
 
     def _look_at_topics(self, at: int) -> None:
         names = self.backend.river.topics()[:_TOPICS]
@@ -256,7 +253,7 @@ class History:
             self.arrivals.pop(gone, None)
         for name in names:
             try:
-                latest = self.backend.topic(name).latest[name]
+                latest = self.backend.topic(name).ends()
                 self._doubtful.discard(name)
             except RiverrunError:
                 if name in self._doubtful:
@@ -272,32 +269,31 @@ class History:
 
     def _sources(self) -> Iterator[tuple[str, str | None]]:
         """Topics that flows read by event time, each with the column of its producers."""
-        for name, known in self.flows.items():
-            said = declared_sources(self.graph(name))
-            for source in known.status.get("sources", ()):
-                declared = said.get(source["source"])
-                yield source["topic"], declared.producers if declared else None
+        for name, past in self.flows.items():
+            declared = declared_sources(self.graph(name))
+            for one in past.status.sources:
+                source = declared.get(one.source)
+                yield one.topic, source.producers if source else None
 
     def _watermark(self, topic: str) -> int | None:
-        """What it was before this look, the smallest of those who read the topic."""
-        found = []
-        for known in self.flows.values():
-            of_topic = {one["source"] for one in known.status.get("sources", ()) if one["topic"] == topic}
-            before = known.samples[-2] if len(known.samples) > 1 else None
-            found += [mark for source, mark in (before.watermarks if before else {}).items() if source in of_topic]
-        marks = [mark for mark in found if mark is not None]
-        return min(marks) if marks and len(marks) == len(found) else None
+        """What it was before this look, the smallest of those who read the topic; None where one has none."""
+        marks: list[int | None] = []
+        for past in self.flows.values():
+            sources = {one.source for one in past.status.sources if one.topic == topic}
+            before = past.samples[-2].watermarks if len(past.samples) > 1 else {}
+            marks += [mark for source, mark in before.items() if source in sources]
+        there = [mark for mark in marks if mark is not None]
+        return min(there) if there and len(there) == len(marks) else None
 
 
 def declared_sources(graph: Flow | None) -> dict[str, Source]:
     """The sources of a flow by id. Imported here: a server of somebody else's flows does not need what flows need."""
     if graph is None:
         return {}
-    from riverrun.flow.nodes import Source
+    from riverrun.flow.operators.source import Source
 
     return {node.id: node for node in graph.nodes if isinstance(node, Source)}
 
 
-def _micros(moment: str | None) -> int | None:
-    found = parse(moment)
-    return None if found is None else to_micros(found)
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)

@@ -28,7 +28,7 @@ async def changes(history: History, draw: Draw, asked: Asked) -> AsyncGenerator[
         while not backend.feeds.is_closed:
             begun = time.monotonic()
             try:
-                drawn = await backend.read(shared, history, draw, asked)
+                drawn = await backend.read(draw_shared, history, draw, asked)
             except RiverrunError as error:
                 yield trouble(error)
                 return
@@ -48,7 +48,7 @@ async def changes(history: History, draw: Draw, asked: Asked) -> AsyncGenerator[
         backend.feeds.clients -= 1
 
 
-def shared(history: History, draw: Draw, asked: Asked) -> Drawn:
+def draw_shared(history: History, draw: Draw, asked: Asked) -> Drawn:
     """The page; those who look at the same one at the same time get the same drawing."""
     what = (draw, asked.path, tuple(sorted(asked.query.items())))
-    return history.kept(what, FASTEST * 0.9, lambda: draw(history, asked))
+    return history.remember(what, FASTEST * 0.9, lambda: draw(history, asked))

@@ -1,14 +1,13 @@
-"""Who reads a topic, and how far behind they are: groups and flows, in rows and in time."""
+"""Who reads a topic, and how large their lag is: groups and flows, in rows and in time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from riverrun.serve.pages.figures import number, span
-from riverrun.serve.pages.health import BEHIND, BUSY, OK, badge
+from riverrun.serve.pages.flow_health import BEHIND, BUSY, OK, badge
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Html, join
+from riverrun.serve.pages.quantities import number, span
 
 _FRESH = 2.0  # seconds
 
@@ -36,21 +35,22 @@ class TopicReader:
         return join(word, " ", number(self.rows, "rows"), age)
 
 
-def readers(history: History) -> dict[str, list[TopicReader]]:
-    """By topic."""
-    found = {topic: list(known) for topic, known in history.kept("readers", _FRESH, lambda: _groups(history)).items()}
-    for name, known in list(history.flows.items()):
-        lag: dict[str, Any] = known.status.get("lag") or {}
-        for topic, rows in lag.get("topics", {}).items():
-            found.setdefault(topic, []).insert(0, TopicReader("flow", name, rows, lag["seconds"] if rows else 0.0))
-    return found
+def find_readers(history: History) -> dict[str, list[TopicReader]]:
+    """Groups and flows, by topic."""
+    groups = history.remember("readers", _FRESH, lambda: _find_groups(history))
+    readers = {topic: list(reading) for topic, reading in groups.items()}
+    for name, past in list(history.flows.items()):
+        lag = past.status.lag
+        for topic, rows in lag.topics.items():
+            readers.setdefault(topic, []).insert(0, TopicReader("flow", name, rows, lag.seconds if rows else 0.0))
+    return readers
 
 
-def _groups(history: History) -> dict[str, list[TopicReader]]:
+def _find_groups(history: History) -> dict[str, list[TopicReader]]:
     groups = history.backend.river.groups
-    found: dict[str, list[TopicReader]] = {}
+    readers: dict[str, list[TopicReader]] = {}
     for one in groups.list():
         for topic, lag in groups.lag(one["group"])["topics"].items():
             reader = TopicReader(one["kind"], one["group"], lag["rows"], lag["seconds"], one["members"])
-            found.setdefault(topic, []).append(reader)
-    return found
+            readers.setdefault(topic, []).append(reader)
+    return readers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mimetypes
 from importlib.resources import files
-from typing import Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request
@@ -13,8 +12,19 @@ from starlette.responses import RedirectResponse, Response
 from riverrun.errors import NotFound, RiverrunError
 from riverrun.serve.backend import Backend
 from riverrun.serve.flows import Flows
-from riverrun.serve.pages import alerts, epochs, flow, ledger, live, time, topic, topics, view, views
-from riverrun.serve.pages.control import PageControl, within
+from riverrun.serve.pages import (
+    alerts_page,
+    epochs_page,
+    flow_page,
+    ledger_page,
+    live,
+    time_page,
+    topic_page,
+    topics_page,
+    view_page,
+    views_page,
+)
+from riverrun.serve.pages.control import PageControl, keep_local
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import join, tag
 from riverrun.serve.pages.shell import ROOT, Asked, Draw, Drawn, document, notice
@@ -22,15 +32,15 @@ from riverrun.serve.problems import status_of
 from riverrun.serve.sse import EventStream
 
 _DRAWN: dict[str, Draw] = {
-    "/": flow.draw,
-    f"{ROOT}/time": time.draw,
-    f"{ROOT}/topics": topics.draw,
-    f"{ROOT}/topics/{{name}}": topic.draw,
-    f"{ROOT}/views": views.draw,
-    f"{ROOT}/views/{{name:path}}": view.draw,
-    f"{ROOT}/ledger": ledger.draw,
-    f"{ROOT}/epochs": epochs.draw,
-    f"{ROOT}/alerts": alerts.draw,
+    "/": flow_page.draw,
+    f"{ROOT}/time": time_page.draw,
+    f"{ROOT}/topics": topics_page.draw,
+    f"{ROOT}/topics/{{name}}": topic_page.draw,
+    f"{ROOT}/views": views_page.draw,
+    f"{ROOT}/views/{{name:path}}": view_page.draw,
+    f"{ROOT}/ledger": ledger_page.draw,
+    f"{ROOT}/epochs": epochs_page.draw,
+    f"{ROOT}/alerts": alerts_page.draw,
 }
 _HTML = "text/html; charset=utf-8"
 _SECONDS = 300  # that a browser may keep scripts and styles
@@ -53,7 +63,7 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
             if is_live:
                 backend.feeds.check()
                 return EventStream(lambda: live.changes(history, draw, asked))
-            return await backend.read(_rendered, history, draw, asked, headers)
+            return await backend.read(_render, history, draw, asked, headers)
 
         app.add_api_route(path, page, methods=["GET"], include_in_schema=False, name=f"page {path}")
 
@@ -63,8 +73,8 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
             await backend.read(control.press)
             await backend.read(history.anew)
         except RiverrunError as error:
-            return await backend.read(_refused, history, Asked(_path(request)), error, headers)
-        return RedirectResponse(within(request.query_params.get("back", "/")), 303)
+            return await backend.read(_refuse, history, Asked(_path(request)), error, headers)
+        return RedirectResponse(keep_local(request.query_params.get("back", "/")), 303)
 
     for path, draw in _DRAWN.items():
         add(path, control.on(draw) if control else draw)
@@ -79,15 +89,15 @@ def _path(request: Request) -> str:
     return quote(raw.decode("latin-1"), safe="/%!$&'()*+,;=:@~")
 
 
-def _rendered(history: History, draw: Draw, asked: Asked, headers: dict[str, str]) -> Response:
+def _render(history: History, draw: Draw, asked: Asked, headers: dict[str, str]) -> Response:
     try:
         drawn = draw(history.fresh(), asked)
     except RiverrunError as error:
-        return _refused(history, asked, error, headers)
+        return _refuse(history, asked, error, headers)
     return Response(document(drawn, history, asked), media_type=_HTML, headers=headers)
 
 
-def _refused(history: History, asked: Asked, error: RiverrunError, headers: dict[str, str]) -> Response:
+def _refuse(history: History, asked: Asked, error: RiverrunError, headers: dict[str, str]) -> Response:
     status = status_of(error)
     said = join(error.message, tag("p", error.hint) if error.hint else None)
     drawn = Drawn("Not found" if status == 404 else "Not now", {"problem": notice("stopped", "", said)})
@@ -95,11 +105,9 @@ def _refused(history: History, asked: Asked, error: RiverrunError, headers: dict
 
 
 async def _static(name: str) -> Response:
-    return Response(_file(name), media_type=mimetypes.guess_type(name)[0], headers=_kept())
-
-
-def _kept() -> dict[str, Any]:
-    return {"cache-control": f"private, max-age={_SECONDS}"}
+    return Response(
+        _file(name), media_type=mimetypes.guess_type(name)[0], headers={"cache-control": f"private, max-age={_SECONDS}"}
+    )
 
 
 def _file(name: str) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode
 
 from riverrun import __version__
-from riverrun.serve.pages.health import health
+from riverrun.serve.pages.flow_health import judge
 from riverrun.serve.pages.history import FlowHistory, History
 from riverrun.serve.pages.markup import Content, Html, join, tag
 
@@ -66,15 +66,12 @@ def address(kind: str, name: str) -> str:
     return f"{ROOT}/{kind}/{quote(name, safe='')}"
 
 
-def chosen(history: History, asked: Asked) -> tuple[str, FlowHistory] | None:
+def choose_flow(history: History, asked: Asked) -> FlowHistory | None:
     """The flow that is looked at: the one that was asked for, one that runs here, or the first."""
-    known = history.flows
-    wanted = asked.get("flow")
-    if wanted in known:
-        return wanted, known[wanted]
-    here = [run.name for run in history.backend.runs if run.name in known]
-    names = here or sorted(known)
-    return (names[0], known[names[0]]) if names else None
+    flows = history.flows
+    here = [run.name for run in history.backend.runs]
+    names = [name for name in (asked.get("flow"), *here, *sorted(flows)) if name in flows]
+    return flows[names[0]] if names else None
 
 
 def document(drawn: Drawn, history: History, asked: Asked) -> Html:
@@ -110,25 +107,25 @@ def document(drawn: Drawn, history: History, asked: Asked) -> Html:
 
 def summary(history: History, asked: Asked) -> Html:
     """The flow in one line: its name, how it is, why, and what helps."""
-    found = chosen(history, asked)
+    flow = choose_flow(history, asked)
     if history.trouble:
         return notice("stopped", "The river cannot be read", history.trouble)
-    judged = health(found[1].status if found else None)
+    health = judge(flow.status if flow else None)
     return tag(
         "p",
-        tag("strong", found[0]) if found else None,
-        " " if found else None,
-        judged.badge(),
+        tag("strong", flow.name) if flow else None,
+        " " if flow else None,
+        health.badge(),
         " ",
-        tag("span", judged.said, class_="said"),
-        join(" ", tag("code", judged.command)) if judged.command else None,
+        tag("span", health.said, class_="said"),
+        join(" ", tag("code", health.command)) if health.command else None,
         class_="summary",
     )
 
 
 def _header(drawn: Drawn, history: History, asked: Asked) -> Html:
-    found = chosen(history, asked)
-    suffix = f"?{urlencode({'flow': found[0]})}" if found and len(history.flows) > 1 else ""
+    flow = choose_flow(history, asked)
+    suffix = f"?{urlencode({'flow': flow.name})}" if flow and len(history.flows) > 1 else ""
     links = [
         tag("li", tag("a", name, href=path + suffix, aria_current="page" if _is_at(path, asked.path) else None))
         for name, path in PAGES
@@ -137,7 +134,7 @@ def _header(drawn: Drawn, history: History, asked: Asked) -> Html:
         "header",
         tag("a", "Riverrun", href="/" + suffix, class_="brand"),
         tag("nav", tag("ul", *links), aria_label="Pages"),
-        _choice(history, asked, found[0]) if found and len(history.flows) > 1 else None,
+        _choice(history, asked, flow.name) if flow and len(history.flows) > 1 else None,
     )
 
 
@@ -172,14 +169,14 @@ def table(caption: str, heads: Iterable[Content], rows: Iterable[Html], **attrib
     cells = [
         head if isinstance(head, Html) and head.startswith("<th") else tag("th", head, scope="col") for head in heads
     ]
-    made = tag(
+    whole = tag(
         "table",
         tag("caption", caption, class_="quiet"),
         tag("thead", tag("tr", *cells)),
         tag("tbody", *rows),
         **attributes,
     )
-    return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
 def figure(label: str, value: Content, note: Content = None, kind: str = "") -> Html:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from riverrun.serve.pages.figures import short
 from riverrun.serve.pages.markup import Html, tag
+from riverrun.serve.pages.quantities import short
 
 _WIDTH, _HEIGHT = 120, 24
 

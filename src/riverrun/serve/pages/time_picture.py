@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from riverrun.runtime.status import SourceStatus
 from riverrun.serve.pages.arrival_sample import SECOND, ArrivalSample, Speaker
 from riverrun.serve.pages.chart import FOOT, HEIGHT, LEFT, RIGHT, TOP, WIDTH, TimeSpan, axes, density, line
-from riverrun.serve.pages.figures import number, short, span_text
 from riverrun.serve.pages.history import Sample
 from riverrun.serve.pages.markup import Content, Html, join, tag
+from riverrun.serve.pages.quantities import number, short, span_text
 
 if TYPE_CHECKING:
-    from riverrun.flow.nodes import Source, Window
+    from riverrun.flow.operators.source import Source
+    from riverrun.flow.operators.window import Window
 
 _STRIP, _STRIPS = 24, 12
 _NARROWEST = 12  # pixels: smaller windows are not drawn
@@ -27,7 +29,7 @@ class Looked:
     """What the picture is about."""
 
     samples: list[Sample]
-    source: dict[str, Any]
+    source: SourceStatus
     arrivals: ArrivalSample
     declared: Source | None
     window: Window | None
@@ -39,7 +41,7 @@ def time_picture(looked: Looked) -> Html:
     cells, shown, outside = density(looked.arrivals.arrived, frame)
     speakers = _slowest(looked)
     below = TOP + HEIGHT + FOOT + len(speakers) * _STRIP + (8 if speakers else 0)
-    marks = [(sample.at, sample.watermarks.get(source["source"])) for sample in looked.samples]
+    marks = [(sample.at, sample.watermarks.get(source.source)) for sample in looked.samples]
     path = [(frame.across(mark), frame.y(at)) for at, mark in marks if mark is not None and at >= frame.begin]
     now = path[-1][0] if path else None
     start, end = max(frame.low, frame.begin), min(frame.high, frame.end)
@@ -139,10 +141,10 @@ class _Passing:
     """When the watermark came to a time."""
 
     def __init__(self, looked: Looked) -> None:
-        name = looked.source["source"]
-        found = [(mark, sample.at) for sample in looked.samples if (mark := sample.watermarks.get(name)) is not None]
-        self._marks = [mark for mark, _ in found]  # it never goes back
-        self._moments = [at for _, at in found]
+        name = looked.source.source
+        marks = [(mark, sample.at) for sample in looked.samples if (mark := sample.watermarks.get(name)) is not None]
+        self._marks = [mark for mark, _ in marks]  # it never goes back
+        self._moments = [at for _, at in marks]
 
     def at(self, time: int) -> int | None:
         """The first sample that saw it there; None if it has not come."""
@@ -165,8 +167,8 @@ def _slowest(looked: Looked) -> list[Speaker]:
 
 
 def _strips(looked: Looked, speakers: list[Speaker]) -> Html:
-    frame, holders = looked.frame, looked.source["held_by"]
-    holder = holders[0]["producer"] if holders else None
+    frame, slow = looked.frame, looked.source.held_by
+    holder = slow[0].producer if slow else None
     parts: list[Content] = []
     for place, speaker in enumerate(speakers):
         y = TOP + HEIGHT + FOOT + place * _STRIP
@@ -178,7 +180,7 @@ def _strips(looked: Looked, speakers: list[Speaker]) -> Html:
         parts += [
             tag(
                 "text",
-                _short(looked.arrivals.named(speaker.name)),
+                _short(looked.arrivals.name_producer(speaker.name)),
                 tag("title", speaker.name),
                 x=LEFT - 8,
                 y=y + 14,

@@ -1,0 +1,79 @@
+"""Which machines a webhook may reach: public ones. Checked on the address that is connected to, so that a name which
+resolves differently a moment later changes nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+from riverrun.alerts.retry import Undelivered
+
+_NOT_PUBLIC = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "168.63.129.16/32",  # metadata of a cloud, at an address that looks public
+        "192.0.0.0/24",  # metadata of another one
+        "192.88.99.0/24",  # relays of 6to4
+    )
+)
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address belongs to the internet at large, and not to this machine or the network it is in."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = _inside(ip)
+        if inner is not None:
+            return is_public(str(inner))
+        if ip in _LOCAL_NAT64 or ip.is_site_local:
+            return False
+    if any(ip in network for network in _NOT_PUBLIC if network.version == ip.version):
+        return False
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved
+
+
+def refusal(address: str) -> Undelivered:
+    """Why an address was not connected to."""
+    return Undelivered(
+        f"the address leads to {address}, which is this machine, a private network or a cloud's metadata; "
+        "the setting alert_private_addresses allows it",
+        final=True,
+    )
+
+
+def connect(host: str, port: int, timeout: float, private: bool) -> socket.socket:
+    """A connection to a host, of whose addresses none may be private unless that is allowed."""
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise Undelivered(f"the host is not known ({error})") from None
+    for *_, where in addresses:
+        if not private and not is_public(str(where[0])):
+            raise refusal(str(where[0]))
+    trouble: OSError | None = None
+    for family, kind, protocol, _, where in addresses:
+        connection = socket.socket(family, kind, protocol)
+        try:
+            connection.settimeout(timeout)
+            connection.connect(where)
+            return connection
+        except OSError as error:
+            connection.close()
+            trouble = error
+    raise Undelivered(f"no connection ({trouble})")
+
+
+def _inside(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that an IPv6 address stands for, in any of the ways there are."""
+    if ip.ipv4_mapped is not None:
+        return ip.ipv4_mapped
+    if ip.sixtofour is not None:
+        return ip.sixtofour
+    if ip.teredo is not None:
+        return ip.teredo[1]
+    if ip in _NAT64 or ip in ipaddress.ip_network("::/96"):
+        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    return None

@@ -1,0 +1,61 @@
+"""`riverrun plan FLOW.py`: what a run would do with the state that is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from riverrun import figures
+from riverrun.cli.flow_file import FlowArgument, load_flow
+from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
+from riverrun.cli.output import print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from riverrun.runtime.compile.engines import ComputedBy
+
+
+def plan(flow_file: FlowArgument, json: JsonOption = False, river: RiverOption = DEFAULT_RIVER) -> None:
+    """Compare a flow with what its last run left: which state is kept, what is rebuilt, what is refused and why.
+
+    Nothing is started or changed.
+    """
+    flow = load_flow(flow_file)
+    from dataclasses import asdict
+
+    from riverrun.runtime.evolution import plan_flow
+
+    if os.path.exists(f"{river}/river.json"):
+        with open_river(river) as opened:
+            fate = plan_flow(flow, opened)
+    else:
+        fate = plan_flow(flow, None)
+    if json:
+        print_json(asdict(fate))
+        return
+    says = {
+        "starts": "has not run yet; a run starts it",
+        "resumes": f"is at epoch {fate.epoch}; a run goes on from there",
+        "rebuilds": f"is at epoch {fate.epoch}; a run computes its views from the log again, beside the old ones",
+        "refused": f"is at epoch {fate.epoch}; a run is refused",
+    }
+    print_line(figures.safe(f"{fate.flow} {says[fate.run]}"))
+    if fate.reason:
+        print_line(figures.safe(f"  {fate.reason}"))
+    if fate.nodes:
+        print_line()
+        headers = ["node", "", "what happens", "declared at"]
+        print_table(headers, [[n.node, n.fate, n.note or "", n.place or "–"] for n in fate.nodes])
+    _print_expressions(fate.expressions)
+
+
+def _print_expressions(expressions: Sequence[ComputedBy]) -> None:
+    """Who computes the SQL of a flow. What goes through Spark takes several times as long, so it is listed."""
+    by_spark = [one for one in expressions if one.engine == "spark"]
+    in_tasks = len(expressions) - len(by_spark)
+    if expressions:
+        print_line()
+        print_line(f"expressions: {in_tasks} computed by the tasks (arrow), {len(by_spark)} by Spark (spark)")
+    if by_spark:
+        rows = [[one.origin, one.target, one.engine, figures.safe(one.reason or "a transform")] for one in by_spark]
+        print_table(["from", "to", "", "because of"], rows)

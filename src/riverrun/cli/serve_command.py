@@ -1,0 +1,114 @@
+"""`riverrun serve`: a river over HTTP, until it is stopped; and the same beside `riverrun run`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
+from riverrun.cli.output import note, print_json, print_line
+from riverrun.errors import PortInUse, Unavailable
+
+if TYPE_CHECKING:
+    from riverrun.river import River
+    from riverrun.serve.backend import Running
+    from riverrun.serve.server import Server
+
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8400
+_INSTALL = "pip install 'riverrun[serve]'"
+
+HostOption = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="Listen there. Other machines are let in only with tokens.")
+]
+
+
+def serve(
+    host: HostOption = DEFAULT_HOST,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = DEFAULT_PORT,
+    json: JsonOption = False,
+    river: RiverOption = DEFAULT_RIVER,
+) -> None:
+    """Serve the river over HTTP until Ctrl-C or SIGTERM: events in, views and their changes out, metrics.
+
+    With --json the address is printed as a document when it listens.
+    """
+    with open_river(river) as opened:
+        try:
+            from riverrun.serve.server import Server
+        except ImportError as error:
+            raise _not_installed(error) from None
+        server = Server(opened, host=host, port=port)
+        if json:
+            print_json({"url": server.url, "river": opened.path})
+        else:
+            print_line(f"{opened.path} is served at {server.url} (Ctrl-C ends it)")
+        sys.stdout.flush()
+        with _stopped_by_signals(server):
+            server.serve_until_stopped()
+
+
+def serve_beside(
+    stack: ExitStack, river: River, run: Running, host: str, port: int | None, say: Callable[[str], None]
+) -> None:
+    """Serve the river in the background until the stack is left. A run goes on without, where it cannot be served and
+    nobody asked for it."""
+    try:
+        from riverrun.serve.server import serve_in_background
+    except ImportError as error:
+        if port is not None:
+            raise _not_installed(error) from None
+        note(f"not served over HTTP: {error.name} is not installed ({_INSTALL})")
+        return
+    try:
+        served = serve_in_background(river, run, host, DEFAULT_PORT if port is None else port)
+    except PortInUse as error:
+        if port is not None:
+            raise
+        note(f"not served over HTTP: {error.message}; --port gives another one")
+        return
+    stack.enter_context(served)
+    say(f"served at {served.url}")
+
+
+def check_address(river: River, host: str, port: int | None) -> None:
+    """Refuse an address that cannot be listened on, before a flow is started for it."""
+    try:
+        from riverrun.serve.server import bind
+        from riverrun.serve.tokens import Tokens
+    except ImportError as error:
+        if port is not None:
+            raise _not_installed(error) from None
+        return
+    try:
+        bind(host, DEFAULT_PORT if port is None else port, Tokens.load(river.settings)).close()
+    except PortInUse:
+        if port is not None:
+            raise
+
+
+def _not_installed(error: ImportError) -> Unavailable:
+    return Unavailable(f"a package that HTTP needs is not installed ({error.name})", hint=f"Install it: {_INSTALL}")
+
+
+@contextmanager
+def _stopped_by_signals(server: Server) -> Iterator[None]:
+    """The first signal stops the server in order, the second ends the process where it stands."""
+
+    def first(number: int, frame: FrameType | None) -> None:
+        server.stop()
+        for each in before:
+            signal.signal(each, lambda number, _: os._exit(128 + number))
+
+    before = {number: signal.signal(number, first) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

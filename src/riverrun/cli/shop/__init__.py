@@ -1,1 +1,0 @@
-"""The web shop of `riverrun demo`: `flow` is what it computes, `events` what happens in it, the rest keeps it going."""

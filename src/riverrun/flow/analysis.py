@@ -1,0 +1,73 @@
+"""What follows from a flow's graph: the topics it reads, how far watermarks lag, how long time alone changes results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from riverrun.flow.operators.clock import ClockCorrection
+from riverrun.flow.operators.ends import End
+from riverrun.flow.operators.node import Node
+from riverrun.flow.operators.source import Source
+
+
+def below(node: Node) -> Iterator[Node]:
+    """A node and everything it is computed from, each once."""
+    seen = {node.id}
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        for part in one.inputs:
+            if part.id not in seen:
+                seen.add(part.id)
+                waiting.append(part)
+
+
+def sources(nodes: Sequence[Node]) -> list[Source]:
+    """Those of the nodes that read a topic."""
+    return [node for node in nodes if isinstance(node, Source)]
+
+
+def topics_below(node: Node) -> set[str]:
+    """The topics a node is computed from."""
+    return {source.topic for source in sources(list(below(node)))}
+
+
+def depth(node: Node) -> int:
+    """The stage of a node, from 1: how many stateful nodes its rows pass, itself included."""
+    stages = (depth(part) for number, part in enumerate(node.inputs) if not node.reads_versions(number))
+    return max(stages, default=0) + node.stateful
+
+
+def lags(node: Node) -> dict[str, int]:
+    """For each node below whose watermark is planned, how far this node's watermark lags that one's, in microseconds.
+
+    The node's watermark is the smallest of (planned watermark − lag).
+    """
+    if node.plans_watermark:
+        return {node.id: 0}
+    worst: dict[str, int] = {}
+    for part in node.timed_by:
+        for root, lag in lags(part).items():
+            worst[root] = max(worst.get(root, 0), lag + part.delay)
+    return worst
+
+
+def holds(source: Node, ends: Sequence[End]) -> list[int]:
+    """For each way from a source to an end on which time alone changes something: how long after a row, at most."""
+    held_for: list[int] = []
+
+    def follow(node: Node, held: int) -> None:
+        if node is source:
+            held_for.extend([held] if held else [])
+        for part in node.inputs:
+            follow(part, held + node.hold + (part.delay if held or node.hold else 0))
+
+    for end in ends:
+        follow(end.node, 0)
+    return held_for
+
+
+def clocks(source: Source, nodes: Sequence[Node]) -> list[ClockCorrection]:
+    """The corrections of a source's clock."""
+    return [node for node in nodes if isinstance(node, ClockCorrection) and source in below(node)]

@@ -1,0 +1,40 @@
+"""A changelog topic read as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from riverrun.flow.operators.node import Columns
+from riverrun.flow.operators.source import Source
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableSource(Source):
+    """The last row of each key in log order; tombstones delete. Stateful: an update takes the old row back."""
+
+    kind = "table"
+    stateful = True
+
+    @property
+    def is_table(self) -> bool:
+        return True
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.topic_key
+
+    @property
+    def retracts(self) -> bool:
+        return True
+
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...]:
+        return (self.topic_key,)
+
+    @property
+    def has_versions(self) -> bool:
+        return True
+
+    def settings(self, wanted: Columns) -> dict[str, Any]:
+        return super().settings(frozenset(self.columns))

@@ -1,0 +1,97 @@
+"""`s.window(w, by).agg(…)`: aggregates per window of event time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from riverrun.ddl import Type
+from riverrun.flow.aggregates import Measure, aggregated, resolve_aggregates
+from riverrun.flow.expressions import Wanted
+from riverrun.flow.operators.node import IDENTITY, Columns, InputTypes, Node
+from riverrun.flow.schema import TIMESTAMP, Schema
+from riverrun.flow.windows import Correct, Late, Session, Side, WindowKind
+
+START, END = "window_start", "window_end"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Window(Node):
+    """Aggregates per window and group."""
+
+    kind = "window"
+    timed = True
+    stateful = True
+    window: WindowKind = field(metadata=IDENTITY)
+    by: tuple[str, ...] = field(metadata=IDENTITY)
+    measures: tuple[Measure, ...]
+    late: Late
+    emit: str = field(default="final", metadata=IDENTITY)
+
+    @cached_property
+    def schema(self) -> Schema:
+        before = self.inputs[0].schema
+        keys = [(name, before[name]) for name in self.by]
+        made = [(part.name, part.type) for part in self.measures]
+        return Schema((*keys, (START, TIMESTAMP), (END, TIMESTAMP), *made))
+
+    @property
+    def is_table(self) -> bool:
+        return True
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (*self.by, START, END)
+
+    @property
+    def time(self) -> str:
+        return END
+
+    @property
+    def retracts(self) -> bool:
+        # A session can grow into another one that was issued.
+        changing = isinstance(self.late, Correct) or isinstance(self.window, Session)
+        return changing or self.emit == "update" or self.inputs[0].retracts
+
+    @property
+    def hold(self) -> int:
+        return self.window.gap if isinstance(self.window, Session) else self.window.size
+
+    @property
+    def delay(self) -> int:
+        return self.late.horizon
+
+    @property
+    def routes(self) -> tuple[tuple[str, ...], ...]:
+        return (self.by,)
+
+    @property
+    def identity(self) -> str:
+        return f"{super().identity}|{','.join(made.name for made in self.measures)}"
+
+    @property
+    def label(self) -> str:
+        by = f" by {', '.join(self.by)}" if self.by else ""
+        return f"{self.window}{by}: " + ", ".join(f"{part.name} = {part}" for part in self.measures)
+
+    @property
+    def late_topic(self) -> str | None:
+        return self.late.topic if isinstance(self.late, Side) else None
+
+    def needs(self, wanted: Columns) -> tuple[Columns, ...]:
+        read = {column for measure in self.measures for column in measure.columns}
+        # late rows are written as they came
+        return (frozenset(read) | frozenset(self.inputs[0].schema if self.late_topic else self.by),)
+
+    def reads(self, number: int, columns: Sequence[str]) -> Wanted:
+        wanted = aggregated(self.by, self.measures)
+        if self.late_topic:
+            wanted += [(name, None) for name in self.inputs[0].schema if name not in self.by]
+        return wanted
+
+    def passed_by(self, number: int) -> Columns:
+        return frozenset(self.inputs[0].schema) - frozenset(self.by) if self.late_topic else frozenset()
+
+    def resolve(self, inputs: InputTypes) -> list[tuple[str, Type | None]]:
+        return resolve_aggregates(super().resolve(inputs), self.measures, inputs["in"])

@@ -1,0 +1,225 @@
+"""A flow made ready to run: its stateful nodes in stages, and the branches that feed them and the ends.
+
+Stages = depth of stateful nodes, not their number. A job is plain data; it travels to the tasks.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import pyarrow as pa
+
+from riverrun.columns import DELETED, KEY, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK, WEIGHT
+from riverrun.flow.composition import Item
+from riverrun.kernels.kernel import Kernel
+from riverrun.runtime.compile.row_id import hidden_type
+from riverrun.views.spec import ViewSpec
+
+MOMENT = pa.timestamp("us", "UTC")
+# Every row carries these: event time, weight, and where it stands in the order of its input.
+CARRIED_FIELDS = ((TIME, pa.int64()), (WEIGHT, pa.int8()), (PARTITION, pa.int32()), (OFFSET, pa.int64()))
+# What expressions may read of what rows carry: of those of a source, and of others.
+SQL_TYPES = {
+    TIME: MOMENT,
+    RECEIVED: MOMENT,
+    KEY: pa.string(),
+    PARTITION: pa.int32(),
+    OFFSET: pa.int64(),
+    WEIGHT: pa.int8(),
+}
+_OF_SOURCES = tuple(SQL_TYPES)
+_OF_OTHERS = (TIME, PARTITION, OFFSET, WEIGHT)
+
+Engine = Literal["arrow", "spark"]
+"""What computes a branch: the task itself, on Arrow, or Spark's JVM between two tasks."""
+
+Settling = Literal["net", "new", "upserts"]
+"""What a task makes of rows for an end, since it has all that an epoch brings for their keys: the net changes of a view;
+new rows of a view that keeps every row; the rows and tombstones of a derived topic."""
+
+RAW = ":raw"
+"""The origin of a table source's rows, before they are a table."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Rows of an origin on their way to a target: which, with which columns, to which shard.
+
+    An origin is a source, a stateful node or a transform; a target is an input of a stateful node, a transform, or an end.
+    """
+
+    index: int
+    origin: str
+    target: str
+    input: str
+    items: tuple[Item, ...]
+    condition: str | None
+    time: str | None  # a timestamp, where the event time is another one than the origin's
+    route: tuple[str, ...]
+    schema: pa.Schema  # value columns and the carried ones
+    engine: Engine
+    reason: str | None = None  # why Spark computes it
+    way: int = 0  # the first of its ways to the input, of several, so that a row that comes twice has two ids
+    added: tuple[str, ...] = ()  # hidden parts of the key that rows are given when they arrive
+    by_position: bool = False  # what tells the origin's rows apart is their position in the log
+    settling: Settling | None = None  # None: the driver does it, or there is nothing to do
+
+    @property
+    def picks(self) -> bool:
+        """Whether it only picks columns of the origin."""
+        return self.condition is None and self.time is None and all(item.column is not None for item in self.items)
+
+    @property
+    def arriving(self) -> pa.Schema:
+        """The columns as the target sees them."""
+        new = [(name, hidden_type(name)) for name in self.added if name not in self.schema.names]
+        return pa.schema([*self.schema, *new])
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A stateful node with its kernel."""
+
+    id: str
+    kernel: Kernel
+    inputs: tuple[str, ...]
+    lags: Mapping[str, int]  # id of a planned watermark → how far the node's lags it
+    late_topic: str | None
+    late: pa.Schema | None  # columns of the late topic
+    output: pa.Schema  # value columns
+    timed: bool  # the passing of time alone may change its results
+
+
+@dataclass(frozen=True)
+class Transformed:
+    """A transform: its rows, and after which stage they are computed (0: the sources)."""
+
+    id: str
+    stage: int
+    output: pa.Schema
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A clock correction: the watermark of its node follows the corrected times."""
+
+    id: str
+    occurred: str
+    sent: str
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A source: a topic as one node of the flow reads it."""
+
+    id: str
+    topic: str
+    columns: pa.Schema  # value columns that somebody needs
+    time: str | None  # column of event time, None: the receive time
+    is_table: bool
+    lateness: int
+    producers: str | None
+    idle: int | None
+    max_skew: int | None
+    number: int  # of the topic, part of rows' ids
+    clocks: tuple[Correction, ...]
+    holds: tuple[int, ...] = ()  # how long after a row time alone changes something, on each way where it does
+
+    @property
+    def origin(self) -> str:
+        """Where its rows begin. A table's rows are its changes, which its kernel makes of the topic's."""
+        return self.id + RAW if self.is_table else self.id
+
+    @property
+    def fields(self) -> pa.Schema:
+        """The columns of its rows."""
+        return with_tombstones(self.columns) if self.is_table else self.columns
+
+    @property
+    def watermarks(self) -> tuple[str, ...]:
+        """The nodes whose watermarks are planned from its rows."""
+        return (self.id, *(clock.id for clock in self.clocks))
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the driver and all tasks know of a flow."""
+
+    flow: str
+    shards: int
+    readings: tuple[Reading, ...]
+    stages: tuple[tuple[Operator, ...], ...]
+    branches: tuple[Branch, ...]
+    transforms: tuple[Transformed, ...] = ()
+    views: Mapping[str, ViewSpec] = field(default_factory=dict)  # end id → how its store keeps it
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of derived topics, by end id
+
+    @property
+    def sources(self) -> Mapping[str, pa.Schema]:
+        """The origins that are read from the log."""
+        return {reading.origin: reading.fields for reading in self.readings}
+
+    @cached_property
+    def from_origin(self) -> Mapping[str, tuple[Branch, ...]]:
+        """Branches by origin."""
+        return _grouped(self.branches, [branch.origin for branch in self.branches])
+
+    @cached_property
+    def into_target(self) -> Mapping[str, tuple[Branch, ...]]:
+        """Branches by target."""
+        return _grouped(self.branches, [branch.target for branch in self.branches])
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether some of its rows have to go through Spark's JVM between two tasks."""
+        return any(branch.engine == "spark" for branch in self.branches)
+
+    def in_arrow(self, origin: str) -> tuple[Branch, ...]:
+        """The branches of an origin that its task computes."""
+        return tuple(branch for branch in self.from_origin.get(origin, ()) if branch.engine == "arrow")
+
+    def in_spark(self, origin: str) -> tuple[Branch, ...]:
+        """The branches of an origin that Spark computes."""
+        return tuple(branch for branch in self.from_origin.get(origin, ()) if branch.engine == "spark")
+
+
+def _grouped(branches: Sequence[Branch], names: Sequence[str]) -> dict[str, tuple[Branch, ...]]:
+    groups: dict[str, list[Branch]] = {}
+    for name, branch in zip(names, branches, strict=True):
+        groups.setdefault(name, []).append(branch)
+    return {name: tuple(group) for name, group in groups.items()}
+
+
+def struct_name(origin: str) -> str:
+    """What expressions call the rows of an origin."""
+    return f"s_{zlib.crc32(origin.encode()):08x}"
+
+
+def carried_names(is_source: bool) -> tuple[str, ...]:
+    """What expressions may read of what rows carry."""
+    return _OF_SOURCES if is_source else _OF_OTHERS
+
+
+def sql_fields(columns: pa.Schema, is_source: bool) -> pa.Schema:
+    """An origin's columns as expressions see them."""
+    return pa.schema([*columns, *((name, SQL_TYPES[name]) for name in carried_names(is_source))])
+
+
+def with_carried(schema: pa.Schema) -> pa.Schema:
+    """Value columns, then the carried ones."""
+    return pa.schema([*schema, *CARRIED_FIELDS])
+
+
+def with_tombstones(columns: pa.Schema) -> pa.Schema:
+    """A topic's rows, tombstones among them."""
+    return columns.append(pa.field(DELETED, pa.bool_()))
+
+
+def late_schema(input: pa.Schema, columns: Iterable[str]) -> pa.Schema:
+    """Columns of a late topic: the input's own, and the watermark that was missed."""
+    return pa.schema([*(input.field(name) for name in columns), (WATERMARK, MOMENT)])

@@ -1,0 +1,69 @@
+"""What a shard is told about an epoch, and what it tells the driver afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from riverrun.kernels.kernel import EpochClock
+from riverrun.kernels.watermark import combined, delayed
+from riverrun.runtime.compile.job import Operator
+from riverrun.state.directory import ALL_SHARDS
+
+
+class Control(msgspec.Struct):
+    """What a shard is told about the epoch: its clock, and the state it starts from."""
+
+    epoch: int
+    received: int
+    final: bool
+    watermarks: dict[str, tuple[int, int]]  # id of a planned watermark → what it is at the epoch's start and end
+    positions: dict[str, dict[int, int]]  # where the epoch's input ends
+    manifest: dict[str, dict[str, Any]]  # node id → shard → entry
+    state: str  # where the state files are
+    memory: str | None = None  # what the planner remembers after the epoch
+
+    def clock(self, operator: Operator) -> EpochClock:
+        """The node's own clock: the smallest of the watermarks it follows, each minus the delay on the way."""
+
+        def at(which: int) -> int:
+            return combined(delayed(self.watermarks[source][which], lag) for source, lag in operator.lags.items())
+
+        return EpochClock(self.epoch, at(0), at(1))
+
+    def of_shard(self, shard: int) -> Control:
+        """The same with the shard's own part of the manifest."""
+        names = (str(shard), ALL_SHARDS)
+        mine = {
+            node: {name: entries[name] for name in names if name in entries} for node, entries in self.manifest.items()
+        }
+        return msgspec.structs.replace(self, manifest=mine)
+
+
+class Report(msgspec.Struct):
+    """What a task did: new state by node and shard, where rows went by node and input, and the time it took."""
+
+    manifest: dict[str, dict[str, Any]] = {}
+    counts: dict[str, dict[str, dict[str, int]]] = {}
+    work: dict[str, int] = {}  # topic or node → microseconds
+
+    def count(self, node: str, input: str, counts: dict[str, int]) -> None:
+        """Add to the ledger of one input of a node."""
+        total = self.counts.setdefault(node, {}).setdefault(input, {})
+        for kind, number in counts.items():
+            total[kind] = total.get(kind, 0) + number
+
+    def spend(self, name: str, micros: int) -> None:
+        """Add to the time that a topic or node took."""
+        self.work[name] = self.work.get(name, 0) + micros
+
+    def add(self, other: Report) -> None:
+        """Take in another task's report."""
+        for node, entries in other.manifest.items():
+            self.manifest.setdefault(node, {}).update(entries)
+        for node, inputs in other.counts.items():
+            for input, counts in inputs.items():
+                self.count(node, input, counts)
+        for name, micros in other.work.items():
+            self.spend(name, micros)

@@ -1,0 +1,106 @@
+"""Which producers were heard in an epoch, and what time they said it was: from frame headers where these say enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import polars as pl
+
+from riverrun.columns import DELETED, RECEIVED, TIME
+from riverrun.kernels.watermark import HEARD
+from riverrun.log.frame import NO_TIME
+from riverrun.log.topic import Topic
+from riverrun.log.topic_backend import Summary
+from riverrun.runtime.compile.job import Correction, Reading
+from riverrun.runtime.quarantine import is_ahead
+
+
+class Hearing:
+    """What one source hears in an epoch: frames of its topic, as far as they lie between two positions."""
+
+    def __init__(
+        self,
+        reading: Reading,
+        topic: Topic,
+        frames: Iterable[Summary],
+        start: Mapping[int, int],
+        end: Mapping[int, int],
+    ) -> None:
+        self._reading = reading
+        self._topic = topic
+        self._frames = list(frames)
+        self._start = start
+        self._end = end
+
+    def producers(self) -> pl.DataFrame:
+        """Producers with the largest event times they gave, and when; in the columns of HEARD."""
+        reading, spec = self._reading, self._topic.spec
+        from_headers = reading.time in (None, TIME, spec.time) and reading.producers in (None, spec.producers)
+        lines: list[tuple[str, int, int]] = []
+        read: list[pl.DataFrame] = []
+        for frame in self._frames:
+            skewed = reading.max_skew is not None and frame.max_time > frame.first_received + reading.max_skew
+            if frame.rows and (not from_headers or not self._is_whole(frame) or (skewed and reading.time is not None)):
+                read.append(self._read(frame))
+            elif frame.rows and reading.producers is None:
+                moment = frame.received if reading.time is None else frame.max_time
+                lines.append((str(frame.partition), moment, frame.received))
+            elif frame.rows or (reading.producers == spec.producers and reading.time is not None):
+                for producer, moment in frame.maxima.items():
+                    said = frame.received if reading.time is None or moment == NO_TIME else moment
+                    if frame.rows or not _is_ahead(said, frame.received, reading.max_skew):
+                        lines.append((producer, said, frame.received))
+        return pl.concat([pl.DataFrame(lines, schema=HEARD, orient="row"), *read])
+
+    def corrected(self, clock: Correction) -> pl.DataFrame:
+        """The same by a corrected clock. Corrected times are in no header: the columns they follow from are read."""
+        heard = [pl.DataFrame(schema=HEARD)]
+        for frame in self._frames:
+            if frame.rows:
+                rows = self._rows(frame, [clock.occurred, clock.sent])
+                occurred, sent, received = (
+                    pl.col(name).to_physical() for name in (clock.occurred, clock.sent, RECEIVED)
+                )
+                moment = pl.coalesce(occurred + (received - sent), occurred, received)
+                heard.append(self._by_producer(rows.with_columns(moment.alias("time"))))
+        return pl.concat(heard)
+
+    def _is_whole(self, frame: Summary) -> bool:
+        p = frame.partition
+        return frame.offset >= self._start[p] and frame.offset + frame.span <= self._end[p]
+
+    def _read(self, frame: Summary) -> pl.DataFrame:
+        """What the rows themselves say, where headers do not say enough."""
+        own = self._topic.spec.time
+        time = own if self._reading.time == TIME and isinstance(own, str) else self._reading.time or RECEIVED
+        rows = self._rows(frame, [time])
+        return self._by_producer(rows.with_columns(pl.col(time).to_physical().alias("time")))
+
+    def _rows(self, frame: Summary, columns: list[str]) -> pl.DataFrame:
+        p, producers = frame.partition, self._reading.producers
+        low, high = max(frame.offset, self._start[p]), min(frame.offset + frame.span, self._end[p])
+        wanted = list(dict.fromkeys([*columns, *([producers] if producers else []), RECEIVED, DELETED]))
+        rows = pl.from_arrow(self._topic.read_offsets({p: low}, {p: high}, wanted))
+        assert isinstance(rows, pl.DataFrame)
+        producer = pl.col(producers).cast(pl.String).fill_null("") if producers else pl.lit(str(p))
+        # Tombstones have the topic's own time where no column holds it, and headers count it.
+        timed = pl.lit(TIME in columns)
+        return rows.filter(timed | ~pl.col(DELETED)).with_columns(
+            producer.alias("producer"), pl.col(RECEIVED).to_physical().alias("received")
+        )
+
+    def _by_producer(self, rows: pl.DataFrame) -> pl.DataFrame:
+        rows = rows.filter(pl.col("time").is_not_null())
+        skewed = is_ahead(rows["time"].to_numpy(), rows["received"].to_numpy(), self._reading.max_skew)
+        return (
+            rows.filter(~pl.Series(skewed))
+            .group_by("producer", "received")
+            .agg(pl.col("time").max())
+            .select("producer", pl.col("time").cast(pl.Int64), pl.col("received").cast(pl.Int64))
+            .sort("received", "producer")
+        )
+
+
+def _is_ahead(moment: int, received: int, max_skew: int | None) -> bool:
+    """Whether a promise is about a time that no row of it would be taken in for."""
+    return max_skew is not None and moment > received + max_skew

@@ -1,0 +1,65 @@
+"""What the planner remembers from epoch to epoch: how far event time has come at each source, producer by producer.
+
+A memory is a value in a file that the plan names. It is written before the plan that names it is returned, and never
+changed, so that a repeated epoch finds the same.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+
+import msgspec
+
+from riverrun import durable
+from riverrun.kernels.watermark import Watermarks
+from riverrun.runtime.compile.job import Job
+
+_FORGET_EVERY, _KEPT = 16, 8  # epochs; Spark repeats at most the last one
+
+
+class PlannerMemory:
+    """The files of a flow's planner."""
+
+    def __init__(self, job: Job, directory: str) -> None:
+        self._job = job
+        self._directory = directory
+        self._last: tuple[str | None, dict[str, Watermarks]] = (None, {})
+
+    def recall(self, name: str | None) -> dict[str, Watermarks]:
+        """The watermarks of this name, by the nodes they are planned for; without a name, those of a new flow."""
+        if self._last[0] == name and self._last[1]:
+            return self._last[1]
+        stored = read_memory(self._directory, name) if name else {}
+        watermarks: dict[str, Watermarks] = {}
+        for reading in self._job.readings:
+            for node in reading.watermarks:
+                if node in stored:
+                    watermarks[node] = Watermarks.from_bytes(stored[node], reading.lateness, reading.idle)
+                else:
+                    watermarks[node] = Watermarks(reading.lateness, reading.idle)
+        self._last = (name, watermarks)
+        return watermarks
+
+    def remember(self, epoch: int, watermarks: dict[str, Watermarks]) -> str:
+        """Write down what is known after an epoch; gives the name to find it by."""
+        durable.make_directory(self._directory)
+        name = f"{epoch:012d}-{uuid.uuid4().hex[:8]}"
+        with durable.new_file(f"{self._directory}/{name}") as file:
+            file.write(msgspec.msgpack.encode({node: value.to_bytes() for node, value in watermarks.items()}))
+        self._last = (name, watermarks)
+        self._forget(epoch)
+        return name
+
+    def _forget(self, epoch: int) -> None:
+        if epoch % _FORGET_EVERY == 0:
+            for name in os.listdir(self._directory):
+                if name[:12].isdigit() and int(name[:12]) < epoch - _KEPT:
+                    os.unlink(f"{self._directory}/{name}")
+
+
+def read_memory(directory: str, name: str) -> Mapping[str, bytes]:
+    """A memory as it was written, by the nodes it is about."""
+    with open(f"{directory}/{name}", "rb") as file:
+        return msgspec.msgpack.decode(file.read(), type=dict[str, bytes])

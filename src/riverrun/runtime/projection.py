@@ -1,0 +1,223 @@
+"""Expressions in the task: all branches of an origin that are computed on Arrow, by DuckDB, in one statement.
+
+Columns that a branch only picks never go through it. Each expression of each branch is a column of the statement, each
+condition one more; rows are chosen afterwards. An expression that may fail is computed for rows that meet the branch's
+condition, and for no others. The statement is prepared once and kept as long as the worker lives.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from riverrun import ddl
+from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.errors import Invalid
+from riverrun.expressions import connect, translate
+from riverrun.runtime.compile.job import MOMENT, Branch, struct_name
+from riverrun.runtime.compile.row_id import PARTITIONS
+from riverrun.runtime.compile.typing import column_types
+
+_opened = threading.local()
+
+
+def database() -> duckdb.DuckDBPyConnection:
+    """This thread's DuckDB, opened when it is first needed: workers are forked before that."""
+    if not hasattr(_opened, "db"):
+        _opened.db = connect()
+        _opened.statements = 0
+    db: duckdb.DuckDBPyConnection = _opened.db
+    return db
+
+
+class Rows:
+    """What a prepared statement reads: whatever rows are held when it is executed."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self.held = schema.empty_table()
+
+    def __arrow_c_schema__(self) -> Any:
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.held.__arrow_c_stream__(requested_schema)
+
+
+class Statement:
+    """Expressions over the columns `fields` of some rows, prepared."""
+
+    def __init__(self, name: str, fields: pa.Schema, expressions: Sequence[str]) -> None:
+        self._rows = Rows(fields)
+        self._fields = fields
+        db = database()
+        _opened.statements += 1
+        self._statement = f"statement_{_opened.statements}"
+        source = f"rows_{_opened.statements}"
+        db.register(source, self._rows)
+        columns = ", ".join(f"{sql} AS c{number}" for number, sql in enumerate(expressions))
+        db.execute(f'PREPARE {self._statement} AS SELECT {columns} FROM {source} AS "{name}"')
+
+    def run(self, rows: pa.RecordBatch) -> pa.Table:
+        """The expressions' values, row by row in the order of the rows."""
+        self._rows.held = pa.Table.from_batches([rows])
+        try:
+            return database().sql(f"EXECUTE {self._statement}").to_arrow_table()
+        finally:
+            self._rows.held = self._fields.empty_table()
+
+
+class Computed:
+    """One branch: which of the statement's columns it takes. Conditions and expressions are there once."""
+
+    def __init__(self, branch: Branch, fields: pa.Schema, columns: dict[str, int]) -> None:
+        self.branch = branch
+
+        def add(sql: str) -> int:
+            return columns.setdefault(sql, len(columns))
+
+        typing = column_types(fields)
+        self.condition: int | None = None
+        self.written: dict[int, str] = {}  # column → the expression as the user wrote it
+        condition = None
+        if branch.condition:
+            condition = translate(branch.condition, typing).sql
+            self.condition = add(condition)
+            self.written[self.condition] = branch.condition
+        self.columns: dict[str, int] = {}
+        wanted = {item.name: item.sql for item in branch.items if item.column is None}
+        if branch.time is not None:
+            wanted[TIME] = branch.time
+        for name, sql in wanted.items():
+            translated = translate(sql, typing)
+            value = translated.sql
+            if translated.type != (kind := ddl.from_arrow(branch.schema.field(name).type)) and name != TIME:
+                value = translate(f"CAST({sql} AS {kind})", typing).sql
+            if condition and translated.may_fail:
+                value = f"CASE WHEN {condition} THEN {value} END"
+            self.columns[name] = add(value)
+            self.written[self.columns[name]] = sql
+
+
+class Projection:
+    """The branches of one origin; `where` is what people call it: a topic, or a node."""
+
+    def __init__(self, branches: Sequence[Branch], fields: pa.Schema, where: str) -> None:
+        self._where = where
+        self._picking = [branch for branch in branches if branch.picks]
+        columns: dict[str, int] = {}
+        self._computed = [Computed(branch, fields, columns) for branch in branches if not branch.picks]
+        self._expressions = list(columns)
+        used = [field for field in fields if any(_quoted(field.name) in sql for sql in columns)]
+        # With literals only, something has to say how many rows there are.
+        self._fields = pa.schema(used or [(WEIGHT, pa.int8())])
+        self._name = struct_name(branches[0].origin) if branches else ""
+        self._statement: Statement | None = None
+
+    def rows(self, rows: pa.RecordBatch) -> Iterator[tuple[Branch, pa.RecordBatch]]:
+        """The rows of each branch, of rows with the origin's columns and the carried ones."""
+        if not rows.num_rows:
+            return
+        for branch in self._picking:
+            yield branch, _pick(branch, rows, {}, None)
+        if not self._computed:
+            return
+        values = self._run(rows)
+        for computed in self._computed:
+            chosen = None
+            if computed.condition is not None:
+                mask = values[computed.condition]
+                chosen = pc.fill_null(mask, False) if mask.null_count else mask
+            columns = {name: values[number] for name, number in computed.columns.items()}
+            yield computed.branch, _pick(computed.branch, rows, columns, chosen)
+
+    def _run(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        if self._statement is None:
+            self._statement = Statement(self._name, self._fields, self._expressions)
+        try:
+            table = self._statement.run(_as_fields(rows, self._fields))
+        except duckdb.Error as error:
+            raise self._failure(rows, error) from None
+        return [column.combine_chunks() for column in table.columns]
+
+    def _failure(self, rows: pa.RecordBatch, error: duckdb.Error) -> Invalid:
+        """What failed, and on which row: each expression is tried by itself, on fewer and fewer rows."""
+        for computed in self._computed:
+            for number, sql in computed.written.items():
+                statement = Statement(self._name, self._fields, [self._expressions[number]])
+                culprit = _first_failing(statement, _as_fields(rows, self._fields))
+                if culprit is not None:
+                    return self._blame(rows.slice(culprit, 1), sql, error)
+        return Invalid(f"an expression on rows of {self._where} fails: {_reason(error)}")
+
+    def _blame(self, row: pa.RecordBatch, sql: str, error: duckdb.Error) -> Invalid:
+        prefix = f"`{self._name}`."
+        named = [name for name in self._fields.names if f"{prefix}`{name}`" in sql]
+        values = ", ".join(f"{name} = {str(row.column(name)[0].as_py())[:60]}" for name in named)
+        partition, offset = (row.column(name)[0].as_py() for name in (PARTITION, OFFSET))
+        written = re.sub(re.escape(prefix) + r"`(\w+)`", r"\1", sql)
+        return Invalid(
+            f"{written} fails on a row of {self._where} ({partition % PARTITIONS}:{offset}, {values}): {_reason(error)}",
+            hint="try_… functions, nullif or a where before it let such rows pass",
+        )
+
+
+def _as_fields(rows: pa.RecordBatch, fields: pa.Schema) -> pa.RecordBatch:
+    columns = []
+    for field in fields:
+        column = rows.column(field.name)
+        columns.append(column.view(MOMENT) if field.name == TIME else column)
+    return pa.RecordBatch.from_arrays(columns, schema=fields)
+
+
+def _pick(
+    branch: Branch, rows: pa.RecordBatch, computed: dict[str, pa.Array], chosen: pa.Array | None
+) -> pa.RecordBatch:
+    """The columns of a branch: computed ones, and others as they are in the rows."""
+    plain = {item.name: item.column for item in branch.items if item.column is not None}
+    columns = []
+    for field in branch.schema:
+        if field.name in computed:
+            column = computed[field.name]
+        else:
+            column = rows.column(plain.get(field.name, field.name))
+        columns.append(_typed(column, field.type))
+    whole = pa.RecordBatch.from_arrays(columns, schema=branch.schema)
+    return whole if chosen is None else whole.filter(chosen)
+
+
+def _first_failing(statement: Statement, rows: pa.RecordBatch) -> int | None:
+    """The index of the first row that a statement fails on."""
+
+    def fails(low: int, high: int) -> bool:
+        try:
+            statement.run(rows.slice(low, high - low))
+        except duckdb.Error:
+            return True
+        return False
+
+    low, high = 0, rows.num_rows
+    if not fails(low, high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fails(low, middle) else (middle, high)
+    return low
+
+
+def _reason(error: duckdb.Error) -> str:
+    return str(error).splitlines()[0]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)

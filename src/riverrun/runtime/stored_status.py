@@ -1,0 +1,90 @@
+"""The status of a flow, read from its home store and its directory, with or without a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from riverrun.durations import from_micros, wall_clock
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
+from riverrun.kernels.watermark import Watermarks
+from riverrun.position import Position
+from riverrun.runtime.ledger import LedgerEntry
+from riverrun.runtime.manifest import Manifest, SourceClock
+from riverrun.runtime.planner_memory import read_memory
+from riverrun.runtime.status import Lag, NodeSize, SlowProducer, SourceStatus, StateSize, StoredStatus
+from riverrun.views import Last
+
+
+def read_status(flow: str, last: Last, ends: Mapping[str, Mapping[int, int]], home: str) -> StoredStatus:
+    """`last` is the flow's newest epoch, `ends` where each of its topics ends now, `home` the flow's directory."""
+    now = wall_clock()
+    manifest = Manifest.decode(last.manifest) if last.manifest else None
+    ledger = msgspec.convert(last.ledger or (), tuple[LedgerEntry, ...])
+    return StoredStatus(
+        flow=flow,
+        epoch=last.epoch,
+        positions=str(Position(last.positions)),
+        committed=from_micros(last.committed) if last.epoch else None,
+        finished=bool(manifest and manifest.final),
+        lag=_measure_lag(last, ends, now),
+        sources=_read_sources(manifest, home, now) if manifest else (),
+        late=sum(entry.late_dropped + entry.late_aside for entry in ledger),
+        state_size=_measure_state(manifest) if manifest else StateSize(),
+        fence=last.fence,
+        run=last.run,
+        ledger=ledger,
+    )
+
+
+def _measure_lag(last: Last, ends: Mapping[str, Mapping[int, int]], now: int) -> Lag:
+    topics = {
+        name: sum(max(offset - last.positions.get(name, {}).get(p, 0), 0) for p, offset in parts.items())
+        for name, parts in ends.items()
+    }
+    rows = sum(topics.values())
+    return Lag(rows, _seconds(now - last.received) if rows and last.epoch else 0.0, topics)
+
+
+def _read_sources(manifest: Manifest, home: str, now: int) -> tuple[SourceStatus, ...]:
+    remembered: Mapping[str, bytes] = {}
+    if manifest.memory:
+        try:
+            remembered = read_memory(f"{home}/planner", manifest.memory)
+        except FileNotFoundError:  # a run went on meanwhile, or the checkpoint is elsewhere
+            pass
+    return tuple(_source(name, clock, remembered.get(name), now) for name, clock in manifest.sources.items())
+
+
+def _source(name: str, clock: SourceClock, remembered: bytes | None, now: int) -> SourceStatus:
+    watermark = _moment(clock.watermark)
+    if watermark is None:
+        return SourceStatus(name, clock.topic)
+    holders = Watermarks.from_bytes(remembered, clock.lateness, clock.idle).holders() if remembered else []
+    held_by = tuple(SlowProducer(one.producer, _moment(one.time), _moment(one.heard)) for one in holders)
+    return SourceStatus(name, clock.topic, watermark, _seconds(now - clock.watermark), held_by)
+
+
+def _measure_state(manifest: Manifest) -> StateSize:
+    nodes = {}
+    for node, shards in manifest.nodes.items():
+        tables = [table for entry in shards.values() for table in entry["tables"].values()]
+        runs = [run for table in tables for run in table["runs"]]
+        inline = sum(len(table["tail"] or b"") for table in tables)
+        nodes[node] = NodeSize(sum(run["size"] for run in runs) + inline, len(runs))
+    sizes = nodes.values()
+    return StateSize(sum(one.bytes for one in sizes), sum(one.files for one in sizes), nodes)
+
+
+def _moment(micros: int) -> datetime | None:
+    """None for the beginning and the end of time, and for what no calendar has."""
+    try:
+        return from_micros(micros) if MIN_TIME < micros < MAX_TIME else None
+    except OverflowError:
+        return None
+
+
+def _seconds(micros: int) -> float:
+    return round(max(micros, 0) / 1e6, 3)

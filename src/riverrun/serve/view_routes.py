@@ -1,0 +1,198 @@
+"""`/views`: rows by condition or by key, as fresh as a position, and changes as they come."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query, Request
+from starlette.datastructures import URL
+from starlette.responses import Response
+
+from riverrun.durations import seconds
+from riverrun.errors import Invalid, NotFound
+from riverrun.position import Position
+from riverrun.serve.answers import answer, encode
+from riverrun.serve.arrivals import Arrivals
+from riverrun.serve.backend import Backend
+from riverrun.serve.documents import ViewSummary, answers
+from riverrun.serve.sse import EventStream
+from riverrun.serve.url_query import parse_key, parse_selection
+from riverrun.serve.view_changes import ViewChanges
+from riverrun.views import Store, View, ViewSpec
+from riverrun.views.changelog import Cursor
+from riverrun.views.columns import rows_of
+from riverrun.views.view import described
+
+Name = Annotated[str, Path(description="The view.", max_length=200)]
+AtLeast = Annotated[str | None, Query(description="Wait until the input up to this position has been processed")]
+Timeout = Annotated[str, Query(description="How long to wait for `at_least`")]
+
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+MOST_ROWS = 100_000
+_ROWS = 1000
+_LONGEST = 300.0  # seconds that a request may wait
+_EVENTS: dict[str, Any] = {"description": "Server-sent events", "content": {"text/event-stream": {}}}
+_FILTERS = {
+    "parameters": [
+        {
+            "name": "filters",
+            "in": "query",
+            "style": "form",
+            "explode": True,
+            "description": "`column=value`, or `column.operator=value` with eq, ne, lt, le, gt, ge, has, null",
+            "schema": {"type": "object", "additionalProperties": {"type": "string"}},
+        }
+    ]
+}
+
+
+def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
+    """The routes below `/views`."""
+    routes = APIRouter(tags=["views"])
+    arrivals = Arrivals(backend)
+
+    async def fresh(name: str, at_least: str | None, timeout: str) -> View:
+        view = await backend.read(lambda: View(backend.store(), name))
+        if at_least is not None:
+            wanted = Position.parse(at_least)
+            await backend.read(view.has_processed, wanted)
+            await arrivals.wait(view, wanted, min(_patience(timeout), _LONGEST))
+        return view
+
+    @routes.get("/views", response_model=list[ViewSummary], responses=answers())
+    async def views() -> Response:
+        """The views: their rows, key, flow, and how far they are."""
+        return answer(await backend.read(summaries.all))
+
+    @routes.get(
+        "/views/{view}",
+        response_model=list[dict[str, Any]],
+        responses=answers(400, 404, 410, 504),
+        openapi_extra=_FILTERS,
+    )
+    async def rows(
+        request: Request,
+        view: Name,
+        limit: Annotated[int, Query(ge=0, le=MOST_ROWS, description="At most so many rows")] = _ROWS,
+        offset: Annotated[int, Query(ge=0, lt=1 << 53, description="Pass over so many first")] = 0,
+        order: Annotated[list[str] | None, Query(description="Columns; `-amount` for descending")] = None,
+        at_least: AtLeast = None,
+        timeout: Timeout = "30 seconds",
+    ) -> Response:
+        """Rows in key order, or as `order` says. The header Link has the next page, where there is one.
+
+        Riverrun-Position says how far the view has come; Riverrun-Cursor is where to go on with its changes.
+        """
+        opened = await fresh(view, at_least, timeout)
+        given = request.query_params.multi_items()
+
+        def read() -> tuple[bytes, bool, dict[str, str]]:
+            store, spec = backend.store(), opened.spec
+            wanted = parse_selection(spec, given, order or [], limit + 1, offset)
+            headers = _freshness(store, spec)
+            table = store.select(view, wanted)
+            return encode(rows_of(table.slice(0, limit))), table.num_rows > limit, headers
+
+        body, more, headers = await backend.read(read)
+        if more and limit:
+            following = URL(scope=request.scope).include_query_params(offset=offset + limit, limit=limit)
+            headers["link"] = f'<{following.path}?{following.query}>; rel="next"'
+        return Response(body, headers=headers, media_type="application/json")
+
+    @routes.get(
+        "/views/{view}/changes",
+        response_class=Response,
+        responses={**answers(400, 404, 410, 429), 200: _EVENTS},
+    )
+    async def changes(
+        view: Name,
+        since: Annotated[str | None, Query(description="A cursor; `oldest` for all that are kept")] = None,
+        last_event_id: Annotated[str | None, Header(description="Go on after this cursor")] = None,
+    ) -> Response:
+        """Changes as they come, as server-sent events. An event's id is the cursor after it."""
+        backend.feeds.check()
+        store, own = await backend.read(_open_changes, backend, view, last_event_id or since)
+
+        def at_end() -> ViewChanges:
+            return ViewChanges(store, view, Cursor(store.progress(view).commit))
+
+        return EventStream(lambda: backend.feeds.follow((store, view), own, at_end))
+
+    @routes.get("/views/{view}/{key:path}", response_model=dict[str, Any], responses=answers(400, 404, 410, 504))
+    async def row(
+        request: Request,
+        view: Name,
+        key: Annotated[str, Path(description="The key; parts between slashes, or a JSON array")],
+        at_least: AtLeast = None,
+        timeout: Timeout = "30 seconds",
+    ) -> Response:
+        """The row with a key. A key of several parts is `/views/v/first/second`, or `/views/v/["first", null]`."""
+        parts = parse_key(_after_view(request))
+        opened = await fresh(view, at_least, timeout)
+        one = await backend.read(opened.get, parts)
+        if one is None:
+            raise NotFound(f"view {view!r} has no row with this key", hint=f"Its key is {', '.join(opened.spec.key)}")
+        return answer(one)
+
+    return routes
+
+
+def _patience(timeout: str) -> float:
+    """A duration, or a number of seconds."""
+    return seconds(float(timeout) if _NUMBER.fullmatch(timeout) else timeout) or 0.0
+
+
+def _after_view(request: Request) -> str:
+    """What follows `/views/{view}/` as it was sent."""
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    try:
+        path = raw.partition(b"?")[0].decode("ascii")
+    except UnicodeDecodeError:
+        raise Invalid("a path is written in ASCII, with everything else percent-encoded") from None
+    return path.split("/", 3)[3]
+
+
+def _freshness(store: Store, spec: ViewSpec) -> dict[str, str]:
+    """Read before the rows: they may be newer than this says, never older."""
+    progress = store.progress(spec.name)
+    return {"riverrun-position": str(progress.positions), "riverrun-cursor": str(Cursor(progress.commit))}
+
+
+def _open_changes(backend: Backend, name: str, since: str | None) -> tuple[Store, ViewChanges]:
+    store = backend.store()
+    store.spec(name)
+    if since is None:
+        start: Cursor | None = Cursor(store.progress(name).commit)
+    else:
+        start = None if since == "oldest" else Cursor.parse(since)
+    own = ViewChanges(store, name, start)
+    own.open()
+    return store, own
+
+
+class Summaries:
+    """What there is to say about each view. Rows are counted again only when there was a commit."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._lock = threading.Lock()
+        self._counted: dict[str, tuple[int, int]] = {}
+
+    def all(self) -> list[dict[str, Any]]:
+        """Every view, by name."""
+        if not self._backend.has_views():
+            return []
+        store = self._backend.store()
+        return [self._summary(store, spec) for spec in store.views()]
+
+    def _summary(self, store: Store, spec: ViewSpec) -> dict[str, Any]:
+        progress = store.progress(spec.name)
+        with self._lock:
+            commit, rows = self._counted.get(spec.name, (-1, 0))
+        if commit != progress.commit:
+            rows = store.count(spec.name)
+            with self._lock:
+                self._counted[spec.name] = (progress.commit, rows)
+        return described(spec, progress, rows)

@@ -1,0 +1,92 @@
+"""A job in a river: what the planner and the tasks need to find everything, and what each of their processes keeps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pyspark.cloudpickle import loads
+
+from riverrun.log.topic import Topic
+from riverrun.river import River
+from riverrun.runtime.compile.job import Job
+from riverrun.runtime.exchange import Exchange, InlineExchange, SharedExchange
+from riverrun.runtime.plan import Limit
+from riverrun.runtime.task import Tasks
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Where a flow runs. It travels to the planner and to the tasks."""
+
+    river: str
+    job: Job
+    flow: str  # its name, with the suffix of a replay
+    home: str  # the flow's own directory
+    views: str  # the home store's address
+    start: Mapping[str, Mapping[int, int]] | None
+    limit: Limit
+    slices: int
+    on_one_machine: bool
+    exchange: str | None = None  # a directory that all tasks see; None: rows travel inside Spark
+    rebuild: int | None = None  # its token
+
+    @property
+    def state(self) -> str:
+        return f"{self.home}/state"
+
+    @property
+    def planner_error(self) -> str:
+        """Where the planner leaves the error it fails with: of what it raises, Spark passes on the text."""
+        return f"{self.home}/planner-error"
+
+    @property
+    def finish_mark(self) -> str:
+        """A file whose presence asks the planner to end the input."""
+        return f"{self.home}/finish"
+
+    def finish(self, asked: bool) -> None:
+        """Ask the planner to end the input, or not to."""
+        if asked:
+            with open(self.finish_mark, "w", encoding="utf-8"):
+                pass
+        elif os.path.exists(self.finish_mark):
+            os.unlink(self.finish_mark)
+
+    @property
+    def label(self) -> str:
+        """What Spark calls it: a flow and its rebuild run side by side."""
+        return self.flow if self.rebuild is None else f"{self.flow}~{self.rebuild}"
+
+    def connect(self, epoch: int) -> Exchange:
+        """The exchange of an epoch, for one task or for the driver."""
+        if self.exchange is None:
+            return InlineExchange()
+        return SharedExchange(self.exchange, epoch, self.exchange_room // self.slices)
+
+    @property
+    def exchange_room(self) -> int:
+        """How many bytes an epoch may have in the exchange: its rows several times, once for each stage."""
+        return 4 * self.limit.size
+
+
+class Worker:
+    """A process of Spark that serves a deployment, epoch after epoch: its topics are open, its projections prepared."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.deployment = deployment
+        self.tasks = Tasks(deployment.job)
+        self._river = River(deployment.river)
+
+    def topics(self) -> dict[str, Topic]:
+        """The topics that the job reads."""
+        names = {reading.topic for reading in self.deployment.job.readings}
+        return {name: self._river.topic(name) for name in sorted(names)}
+
+
+@lru_cache(maxsize=4)
+def worker(packed: bytes) -> Worker:
+    """The worker of this process for a pickled deployment."""
+    return Worker(loads(packed))

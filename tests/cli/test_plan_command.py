@@ -1,0 +1,157 @@
+"""`riverrun plan`: what a run would do with the state that is there; nothing is started or changed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from riverrun.cli.flow_file import load_flow
+from riverrun.river import River
+from riverrun.runtime.manifest import Manifest, computation
+from riverrun.runtime.plan import Plan
+from riverrun.views import Epoch
+
+HEAD = """
+import riverrun as rr
+
+flow = rr.Flow("shop")
+orders = flow.stream("orders", "user string, amount double, at timestamp", key="user", time="at")
+"""
+TOTALS = 'flow.view("totals", orders.group("user").agg(n=rr.count()))\n'
+MINUTES = 'flow.view("minutes", orders.window(rr.tumbling("1 minute"), by="user").agg(n=rr.count()))\n'
+
+
+def write(*parts: str) -> None:
+    Path("shop.py").write_text(HEAD + "".join(parts))
+
+
+@pytest.fixture
+def river(riverrun: Any) -> Iterator[River]:
+    with River("river") as river:
+        river.topic("orders", "user string, amount double, at timestamp", key="user", time="at", retention="100 ms")
+        yield river
+
+
+def leave(river: River, *parts: str, rows: int = 0, final: bool = False) -> None:
+    """What one epoch of the flow leaves behind."""
+    write(*parts)
+    positions = river.topic("orders").latest
+    manifest = Manifest(1, 2, {}, computation(load_flow("shop.py")), final)
+    fence = river.store.take_fence("shop")
+    river.store.commit(Epoch("shop", fence, 1, positions, manifest=manifest.encode()))
+    home = Path(river.checkpoints) / "shop"
+    for kind in ("offsets", "commits"):
+        (home / "checkpoint" / kind).mkdir(parents=True)
+    plan = Plan(1, 0, positions, {}, None, final).to_json()
+    (home / "checkpoint/metadata").write_text('{"id":"one"}')
+    (home / "checkpoint/offsets/0").write_text(f"v1\n{{}}\n{json.dumps(plan)}")
+    (home / "checkpoint/commits/0").write_text("v1\n{}")
+
+
+def fates(found: dict[str, Any]) -> dict[str, str]:
+    return {node["node"].split("-")[0]: node["fate"] for node in found["nodes"]}
+
+
+def test_a_flow_that_never_ran_where_there_is_no_river(riverrun: Any) -> None:
+    write(TOTALS)
+    found = riverrun("plan", "shop.py", "--json").json
+    assert (found["run"], found["epoch"], fates(found)) == ("starts", 0, {"group": "new"})
+    assert found["nodes"][0]["place"] == "shop.py:6"
+    assert not Path("river").exists()
+    assert riverrun("plan", "shop.py").out.startswith("shop has not run yet; a run starts it\n")
+
+
+def test_nothing_has_changed(riverrun: Any, river: River) -> None:
+    leave(river, TOTALS)
+    write("# a comment\n", TOTALS.replace("orders.group", "orders\\\n    .group"))
+    found = riverrun("plan", "shop.py", "--json").json
+    assert (found["run"], found["reason"], fates(found)) == ("resumes", None, {"group": "unchanged"})
+    assert "is at epoch 1; a run goes on from there" in riverrun("plan", "shop.py").out
+
+
+def test_changed_new_and_gone(riverrun: Any, river: River) -> None:
+    leave(river, TOTALS, MINUTES)
+    write(TOTALS.replace("rr.count()", "rr.count('amount')"), TOTALS.replace('"totals"', '"t"').replace("user", "at"))
+    found = riverrun("plan", "shop.py", "--json").json
+    assert found["run"] == "rebuilds"
+    assert found["reason"].startswith("flow shop has changed since its last epoch (group-")
+    assert found["reason"].endswith("view-t): its views are computed from the log again")
+    assert [(node["node"].split("-")[0], node["fate"]) for node in found["nodes"]] == [
+        ("group", "changed"),
+        ("group", "new"),
+        ("view", "gone"),
+        ("window", "gone"),
+    ]
+    text = riverrun("plan", "shop.py")
+    assert text.code == 0
+    assert "a run computes its views from the log again" in text.out
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fate"),
+    [
+        ("orders.where('amount > 1')", "orders.where('amount > 2')", "changed"),
+        ("orders.where('amount > 1')", "orders.where('amount > 1').drop('at')", "changed"),
+        ("orders, key='user'", "orders", "changed"),
+        ("orders", "orders, history='1 day'", None),
+        ("orders.where('amount > 1')", "orders.where('AMOUNT>1')", None),
+    ],
+)
+def test_a_view_that_only_picks_rows(riverrun: Any, river: River, before: str, after: str, fate: str | None) -> None:
+    """It has no state, but rows that would not be there, or others that would."""
+    leave(river, TOTALS, f'flow.view("large", {before})\n')
+    write(TOTALS, f'flow.view("large", {after})\n')
+    found = riverrun("plan", "shop.py", "--json").json
+    changed = {} if fate is None else {"view": fate}
+    assert (found["run"], fates(found)) == ("rebuilds" if fate else "resumes", {"group": "unchanged", **changed})
+    notes = [node["note"] for node in found["nodes"] if node["fate"] == "unchanged"]
+    assert notes == ["state computed again with the others" if fate else "state kept"]
+
+
+def test_a_node_whose_history_is_gone(riverrun: Any, river: River) -> None:
+    topic = river.topic("orders")
+    topic.append({"user": "ada", "amount": 1.0, "at": "2026-01-01T00:00:00Z"})
+    leave(river, TOTALS)
+    time.sleep(0.15)
+    topic.enforce_retention()
+    write(TOTALS, MINUTES)
+    found = riverrun("plan", "shop.py", "--json").json
+    assert found["run"] == "refused"
+    assert "cannot be rebuilt: the beginning of orders was removed by retention" in found["reason"]
+    assert fates(found) == {"group": "unchanged", "window": "refused"}
+    assert "the beginning of orders was removed by retention" in str(found["nodes"])
+
+
+def test_what_else_stands_in_the_way(riverrun: Any, river: River) -> None:
+    leave(river, TOTALS)
+    Path("shop.py").write_text(HEAD.replace("amount double", "amount bigint") + TOTALS)
+    found = riverrun("plan", "shop.py", "--json").json
+    assert found["run"] == "refused"
+    assert "column 'amount' of topic orders is double, not bigint" in found["reason"]
+
+
+def test_another_topic(riverrun: Any, river: River) -> None:
+    leave(river, TOTALS)
+    Path("shop.py").write_text(HEAD.replace('stream("orders"', 'stream("sales"') + TOTALS)
+    found = riverrun("plan", "shop.py", "--json").json
+    assert found["run"] == "rebuilds"
+    assert "topic orders, topic sales" in found["reason"]
+
+
+def test_a_drained_flow_is_rebuilt_only_when_asked(riverrun: Any, river: River) -> None:
+    leave(river, TOTALS, final=True)
+    river.topic("orders").append({"user": "ada", "amount": 1.0, "at": "2026-01-01T00:00:00Z"})
+    found = riverrun("plan", "shop.py", "--json").json
+    assert found["run"] == "refused"
+    assert "riverrun run FLOW.py --rebuild" in found["reason"]
+
+
+def test_looking_makes_no_view_store(riverrun: Any, river: River) -> None:
+    write(TOTALS)
+    assert riverrun("plan", "shop.py", "--json").json["run"] == "starts"
+    assert not Path("river/views.db").exists()

@@ -1,0 +1,167 @@
+"""`riverrun run` as a process: what is there is processed; signals end it in order; a newer run shuts it out."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from riverrun.river import River
+from riverrun.runtime.status import FlowState, FlowStatus, RebuildProgress
+
+FLOW = """
+import riverrun as rr
+
+flow = rr.Flow("shop")
+orders = flow.stream("orders", "user string, amount double, at timestamp", key="user", time="at", lateness="10 seconds")
+flow.view("minutes", orders.window(rr.tumbling("1 minute"), by="user").agg(n=rr.count()))
+flow.view("totals", orders.group("user").agg(n=rr.count(), total=rr.sum("amount * 2")))
+"""
+BASE = datetime(2026, 1, 1, tzinfo=UTC)
+PATIENCE = 150  # seconds: a JVM on a busy machine takes its time
+
+
+def test_once_and_drain_exclude_each_other(riverrun: Any) -> None:
+    Path("shop.py").write_text(FLOW)
+    assert "--once and --drain exclude each other" in riverrun("run", "shop.py", "--once", "--drain").error
+
+
+def test_a_rebuild_shows_how_far_it_is(riverrun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a run that only tells: half of the rows, then done."""
+    Path("shop.py").write_text(FLOW)
+    told = [RebuildProgress(50, 100), RebuildProgress(100, 100)]
+
+    class Rebuilding:
+        name = "shop"
+
+        def observe(self) -> FlowStatus:
+            rebuild = told.pop(0) if told else None
+            state: FlowState = "rebuilding" if rebuild else "stopped"
+            return FlowStatus(flow="shop", epoch=7, state=state, rebuild=rebuild, rows_per_second=10.0)
+
+        def wait(self, timeout: float) -> bool:
+            return not told
+
+        def process(self) -> None: ...
+
+        def stop(self, patience: object = None) -> None: ...
+
+    def run(river: River, flow: Any, rebuild: bool = False) -> Rebuilding:
+        assert rebuild
+        return Rebuilding()
+
+    monkeypatch.setattr(River, "run", run)
+    made = riverrun("run", "shop.py", "--once", "--rebuild")
+    assert made.code == 0, made
+    assert made.out.startswith("rebuilding: 50 rows of 100 rows · 10 rows/s\nflow shop runs\nstopped at epoch 7")
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """start("--once") runs the flow in tmp_path/river, where 100 orders are."""
+    (tmp_path / "shop.py").write_text(FLOW)
+    append(tmp_path, 0, 100)
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*options: str) -> subprocess.Popen[str]:
+        number = len(started)
+        with (tmp_path / f"out-{number}").open("w") as out, (tmp_path / f"err-{number}").open("w") as err:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "riverrun.cli", "run", "shop.py", *(options or ("--port", "0"))],
+                stdout=out,
+                stderr=err,
+                text=True,
+                cwd=tmp_path,
+                env={name: value for name, value in os.environ.items() if name != "RIVERRUN_DEBUG"},
+            )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def append(tmp_path: Path, first: int, last: int) -> None:
+    rows = [{"user": f"u{i % 3}", "amount": 1.0, "at": BASE + timedelta(seconds=i)} for i in range(first, last)]
+    with River(tmp_path / "river") as river:
+        river.topic("orders", "user string, amount double, at timestamp", key="user", time="at").append(rows)
+
+
+def totals(tmp_path: Path) -> int:
+    with River(tmp_path / "river") as river:
+        names = {spec.name for spec in river.store.views()}
+        return sum(row["n"] for row in river.view("totals").rows()) if "totals" in names else 0
+
+
+def until(done: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not done():
+        assert process.poll() is None, "it ended"
+        assert time.monotonic() < deadline, "too late"
+        time.sleep(0.1)
+
+
+@pytest.mark.spark
+def test_once_then_drained_then_refused(start: Any, tmp_path: Path) -> None:
+    once = start("--once", "--json")
+    assert once.wait(PATIENCE) == 0, (tmp_path / "err-0").read_text()
+    assert (tmp_path / "err-0").read_text() == ""
+    status = json.loads((tmp_path / "out-0").read_text())
+    assert totals(tmp_path) == 100
+    assert (status["flow"], status["state"], status["lag"]["rows"]) == ("shop", "stopped", 0)
+    assert {entry["input"]: entry["read"] for entry in status["ledger"]} == {"topic": 100, "in": 100}
+    assert status["sources"][0]["held_by"][0]["producer"] in {"0", "1", "2", "3"}
+    assert status["state_size"]["bytes"] > 0
+    assert set(status["times"]) == {"plan", "read", "compute", "commit"}
+    append(tmp_path, 100, 130)
+    drained = start("--drain")
+    assert drained.wait(PATIENCE) == 0, (tmp_path / "err-1").read_text()
+    assert (tmp_path / "out-1").read_text().splitlines()[-1].startswith("drained at epoch")
+    with River(tmp_path / "river") as river:
+        assert sum(row["n"] for row in river.view("minutes").rows()) == 130
+    append(tmp_path, 130, 131)
+    refused = start()
+    assert refused.wait(PATIENCE) == 2
+    error = (tmp_path / "err-2").read_text()
+    assert error.startswith("riverrun: flow shop was drained")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.spark
+def test_sigterm_finishes_the_epoch_and_a_newer_run_shuts_out(start: Any, tmp_path: Path) -> None:
+    running = start()
+    until(lambda: totals(tmp_path) == 100, running)
+    [url] = re.findall("^served at (http://127.0.0.1:[0-9]+)$", (tmp_path / "out-0").read_text(), re.MULTILINE)
+    with urllib.request.urlopen(f"{url}/flows") as answer:
+        [flow] = json.load(answer)
+    assert (flow["flow"], flow["here"], flow["state"]) == ("shop", True, "running")
+    append(tmp_path, 100, 200)
+    running.send_signal(signal.SIGTERM)
+    begun = time.monotonic()
+    assert running.wait(PATIENCE) == 0, (tmp_path / "err-0").read_text()
+    assert time.monotonic() - begun < 10
+    assert "SIGTERM: finishing the epoch" in (tmp_path / "out-0").read_text()
+    assert (tmp_path / "err-0").read_text() == ""
+    # the next one goes on, until another one takes over
+    again = start()
+    append(tmp_path, 200, 300)
+    until(lambda: totals(tmp_path) == 300, again)
+    with River(tmp_path / "river") as river:
+        river.store.take_fence("shop", run="another one")
+    assert again.wait(PATIENCE) == 2
+    error = (tmp_path / "err-1").read_text()
+    assert "another one" in error
+    assert error.count("\n") == 1

@@ -1,0 +1,47 @@
+"""The flows that the recovery tests kill: a shop with windows, and a market with joins."""
+
+from riverrun.flow import Flow
+from riverrun.flow.aggregates import count
+from riverrun.flow.aggregates import max as most
+from riverrun.flow.aggregates import sum as total
+from riverrun.flow.windows import side, tumbling
+
+ORDERS = "n bigint, user string, amount string, at timestamp"
+SCHEMAS = {
+    "orders": ("n bigint, customer string, product string, quantity bigint", "n"),
+    "customers": ("customer string, city string", "customer"),
+    "products": ("product string, price bigint", "product"),
+}
+
+
+def shop(factor: int = 1) -> Flow:
+    """Windows with late rows aside, groups, two depths, derived topics of a stream and of a table. With another factor,
+    another flow: sums per user are so many times what they are."""
+    flow = Flow("shop")
+    texts = flow.stream("orders", ORDERS, time="at", key="user", lateness="10 seconds")
+    orders = texts.with_columns(amount="cast(amount as double)")  # fails for an amount that is no number
+    windows = orders.where("amount > 0").window(tumbling("1 minute"), by="user", late=side("late-orders"))
+    minutes = windows.agg(n=count(), total=total("amount * 2"))
+    flow.view("revenue", minutes)
+    flow.view("best", minutes.group("user").agg(minutes=count(), total=total("total")))
+    totals = orders.group("user").agg(n=count(), total=total(f"amount * {factor}"))
+    flow.view("totals", totals)
+    flow.view("large", orders.where("amount >= 9"))
+    flow.topic("large-orders", orders.where("amount >= 9").select("n", "user", "amount + 1 as more"), key="user")
+    flow.topic("totals-log", totals, key="user")
+    return flow
+
+
+def market() -> Flow:
+    """Three tables joined, an aggregate and a top on them, and their topics."""
+    flow = Flow("market")
+    orders, customers, products = (flow.table(name, schema, key=key) for name, (schema, key) in SCHEMAS.items())
+    lines = orders.join(customers, "customer", how="left").join(products, "product")
+    flow.view("lines", lines)
+    cities = lines.group("city").agg(lines=count(), paid=total("quantity * price"), dearest=most("price"))
+    flow.view("cities", cities)
+    flow.view("largest", lines.top(3, "quantity * price desc, n", per="city", rank="place"))
+    flow.view("sizes", cities.group("lines").agg(cities=count()))
+    flow.topic("cities-log", cities.where("city is not null"), key="city")
+    flow.topic("lines-log", lines, key=["n", "customer", "product"])
+    return flow
