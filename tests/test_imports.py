@@ -154,3 +154,12 @@ def test_what_public_methods_give_is_public() -> None:
     import riverrun
 
     assert {"Run", "View", "Change", "Snapshot", "Topic", "Consumer", "Message"} <= set(riverrun.__all__)
+
+
+def test_a_class_name_means_one_thing() -> None:
+    classes: dict[str, list[str]] = {}
+    for path in [*sorted(SOURCE.rglob("*.py")), *sorted((SOURCE.parents[1] / "bench").rglob("*.py"))]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault(node.name, []).append(path.name)
+    assert {name: files for name, files in classes.items() if len(files) > 1} == {}

@@ -31,13 +31,13 @@ ROCKS = {
 }
 
 
-class Slice(InputPartition):
+class FlatSlice(InputPartition):
     def __init__(self, ranges: Sequence[tuple[int, int, int]]) -> None:
         super().__init__(0)
         self.ranges = ranges
 
 
-class Reader(DataSourceStreamReader):
+class FlatReader(DataSourceStreamReader):
     def __init__(
         self, river: str, topic: str, columns: Sequence[str], slices: int, cuts: Sequence[Offsets] | None
     ) -> None:
@@ -62,10 +62,10 @@ class Reader(DataSourceStreamReader):
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         ranges = [(int(p), start[p], end[p]) for p in end if end[p] > start[p]]
-        return [Slice(part) for i in range(self._slices) if (part := ranges[i :: self._slices])]
+        return [FlatSlice(part) for i in range(self._slices) if (part := ranges[i :: self._slices])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Slice)
+        assert isinstance(partition, FlatSlice)
         topic = _topic(*self._where)
         for number, start, end in partition.ranges:
             yield from topic.batches({number: start}, {number: end}, self._columns)
@@ -98,8 +98,8 @@ def source(
         def schema(self) -> str:
             return columns
 
-        def streamReader(self, schema: object) -> Reader:
-            return Reader(river, topic, names, slices, cuts)
+        def streamReader(self, schema: object) -> FlatReader:
+            return FlatReader(river, topic, names, slices, cuts)
 
     spark.dataSource.register(FlatLog)
     return spark.readStream.format("bench_log").load()

@@ -27,7 +27,7 @@ SMALL = 10  # `transformWithState` gets so many times fewer rows and keys
 NATIVE, PER_KEY, MANY_KEYS, WITH_VIEW = 1.5, 30.0, 0.5, 1.0  # targets, as ratios
 
 
-class Query(Protocol):
+class Contender(Protocol):
     """What takes turns."""
 
     show: bool
@@ -45,7 +45,7 @@ class Contestant:
     """One side of a comparison."""
 
     turn: Turn
-    query: Query
+    query: Contender
 
     def go(self, epochs: int) -> float:
         return self.turn.go(epochs, self.query.failure)
@@ -58,7 +58,7 @@ class Contestant:
 _numbers = itertools.count(1)
 
 
-class Stage:
+class Arena:
     """A topic with epochs of equal size, on which contestants meet: first every key once, then keys at random."""
 
     def __init__(self, river: River, keys: int, epoch_rows: int, rounds: int) -> None:
@@ -105,7 +105,7 @@ class Stage:
             raise WrongResult(f"{self.name}: results by {', '.join(key)} are wrong")
 
 
-def meet(stages: tuple[Stage, Stage], mine: Contestant, other: Contestant) -> tuple[list[float], list[float]]:
+def meet(stages: tuple[Arena, Arena], mine: Contestant, other: Contestant) -> tuple[list[float], list[float]]:
     """Seconds of every turn of both, after warming up. At the end both have shown their last epoch."""
     for stage, one in zip(stages, (mine, other), strict=True):
         one.go(stage.warm)
@@ -134,9 +134,9 @@ WORK = (
 
 
 def _figures(river: River, effort: Effort) -> Iterator[Figure]:
-    usual = Stage(river, effort.keys[1], effort.epoch_rows, effort.rounds)
+    usual = Arena(river, effort.keys[1], effort.epoch_rows, effort.rounds)
     for keys in effort.keys[:-1]:
-        stage = usual if keys == usual.keys else Stage(river, keys, effort.epoch_rows, effort.rounds)
+        stage = usual if keys == usual.keys else Arena(river, keys, effort.epoch_rows, effort.rounds)
         for what, key, flow, work in WORK:
             case = f"{what}, {_shown(keys)} keys"
             mine, other = stage.riverrun(flow), stage.native(work)
@@ -153,7 +153,7 @@ def _figures(river: River, effort: Effort) -> Iterator[Figure]:
         usual.verify(other, key, whole=False)
         yield _figure(f"{what}, {_shown(usual.keys)} keys → SQLite", usual, times, "native", WITH_VIEW)
     yield _per_key(river, usual, effort)
-    many = Stage(river, effort.keys[-1], effort.epoch_rows, effort.rounds)
+    many = Arena(river, effort.keys[-1], effort.epoch_rows, effort.rounds)
     for what, key, flow, _ in WORK:
         mine, other = many.riverrun(flow), usual.riverrun(flow)
         times = meet((many, usual), mine, other)
@@ -162,9 +162,9 @@ def _figures(river: River, effort: Effort) -> Iterator[Figure]:
         yield _figure(f"{what}, {_shown(many.keys)} keys", many, times, f"{_shown(usual.keys)} keys", MANY_KEYS)
 
 
-def _per_key(river: River, usual: Stage, effort: Effort) -> Figure:
+def _per_key(river: River, usual: Arena, effort: Effort) -> Figure:
     """Against a Python object for each key: as many rows per key and epoch, but fewer of both."""
-    few = Stage(river, usual.keys // SMALL, usual.epoch_rows // SMALL, effort.rounds)
+    few = Arena(river, usual.keys // SMALL, usual.epoch_rows // SMALL, effort.rounds)
     mine, other = usual.riverrun(counting.counts), few.native(native.counts_by_processor, native.ROCKS)
     times = meet((usual, few), mine, other)
     usual.verify(mine, ["user"], whole=False)
@@ -174,7 +174,7 @@ def _per_key(river: River, usual: Stage, effort: Effort) -> Figure:
 
 
 def _figure(
-    case: str, stage: Stage, times: tuple[list[float], list[float]], reference: str, target: float | None
+    case: str, stage: Arena, times: tuple[list[float], list[float]], reference: str, target: float | None
 ) -> Figure:
     rows = stage.epoch_rows * TURN
     took = [Took(seconds) for seconds in times[0]], [Took(seconds) for seconds in times[1]]

@@ -35,7 +35,7 @@ _INTERVAL_ROUND = 0.45  # a round of the interval policy has to see a sync or tw
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class AppendCase:
     """One way of appending."""
 
     size: str = "100 B"
@@ -60,19 +60,24 @@ class Case:
         return SIZES[self.size]
 
 
-def cases(every: bool) -> Iterator[Case]:
+def cases(every: bool) -> Iterator[AppendCase]:
     """The whole grid, or the cases with a target and one step from them in every direction."""
-    yield from (Case(source=source, keyed=keyed) for keyed, source in product((True, False), TARGETS))
+    yield from (AppendCase(source=source, keyed=keyed) for keyed, source in product((True, False), TARGETS))
     if every:
         grid = (
-            Case(size, batch, source, fsync, producers)
+            AppendCase(size, batch, source, fsync, producers)
             for fsync, producers, size, batch, source in product(POLICIES, (1, 4), SIZES, BATCHES, TARGETS)
         )
         yield from (case for case in grid if case.target is None)
         return
-    yield from (Case(batch=batch, source=source) for batch, source in product((1, 100), TARGETS))
-    yield from (Case(size="1 kB"), Case(fsync="200 ms"), Case(fsync="batch"), Case(batch=1, fsync="batch"))
-    yield from (Case(producers=4), Case(producers=4, batch=1, fsync="batch"))
+    yield from (AppendCase(batch=batch, source=source) for batch, source in product((1, 100), TARGETS))
+    yield from (
+        AppendCase(size="1 kB"),
+        AppendCase(fsync="200 ms"),
+        AppendCase(fsync="batch"),
+        AppendCase(batch=1, fsync="batch"),
+    )
+    yield from (AppendCase(producers=4), AppendCase(producers=4, batch=1, fsync="batch"))
 
 
 def run(directory: str, effort: Effort) -> Iterator[Figure]:
@@ -84,7 +89,7 @@ def run(directory: str, effort: Effort) -> Iterator[Figure]:
 class _Bench:
     """One case: every round has a new topic, and is checked."""
 
-    def __init__(self, directory: str, case: Case, crew: Crew) -> None:
+    def __init__(self, directory: str, case: AppendCase, crew: Crew) -> None:
         self._directory = directory
         self._case = case
         self._crew = crew
@@ -143,13 +148,13 @@ def _elapsed(spans: Sequence[Span]) -> Took:
     return Took(seconds, sum(span.processor for span in spans))
 
 
-def _prepare(number: int, path: str, case: Case, appends: int) -> tuple[River, Topic, Case, int]:
+def _prepare(number: int, path: str, case: AppendCase, appends: int) -> tuple[River, Topic, AppendCase, int]:
     events.pieces(case.bytes, case.batch, case.source)
     river = River(path)
     return river, river.topic("events"), case, appends
 
 
-def _work(prepared: tuple[River, Topic, Case, int]) -> Span:
+def _work(prepared: tuple[River, Topic, AppendCase, int]) -> Span:
     river, topic, case, appends = prepared
     given = events.pieces(case.bytes, case.batch, case.source)
     count = len(given)

@@ -21,7 +21,7 @@ TARGET = 20_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ReadCase:
     """How a topic was written."""
 
     size: str = "100 B"
@@ -34,13 +34,13 @@ class Case:
         return f"{text}, {self.compression}" if self.compression else text
 
 
-def cases(every: bool) -> Iterator[Case]:
-    yield Case(target=TARGET)
-    yield Case(batch=100)
-    yield Case(size="1 kB")
+def cases(every: bool) -> Iterator[ReadCase]:
+    yield ReadCase(target=TARGET)
+    yield ReadCase(batch=100)
+    yield ReadCase(size="1 kB")
     if every:
-        yield Case(compression="lz4")
-        yield Case(batch=1)
+        yield ReadCase(compression="lz4")
+        yield ReadCase(batch=1)
 
 
 def run(directory: str, effort: Effort) -> Iterator[Figure]:
@@ -48,7 +48,7 @@ def run(directory: str, effort: Effort) -> Iterator[Figure]:
         yield from _figures(f"{directory}/river", case, effort)
 
 
-def _figures(path: str, case: Case, effort: Effort) -> Iterator[Figure]:
+def _figures(path: str, case: ReadCase, effort: Effort) -> Iterator[Figure]:
     # Larger events make as many bytes, and tiny appends as many frames, with fewer rows.
     fewer = SIZES[case.size] // 100 * (20 if case.batch == 1 else 1)
     with River(path) as river:
@@ -62,7 +62,7 @@ def _figures(path: str, case: Case, effort: Effort) -> Iterator[Figure]:
     shutil.rmtree(path)
 
 
-def _read(path: str, case: Case, columns: list[str] | None, rows: int) -> Took:
+def _read(path: str, case: ReadCase, columns: list[str] | None, rows: int) -> Took:
     """The whole topic, by a reader that has not seen it before."""
     with River(path) as river:
         topic = river.topic("events")

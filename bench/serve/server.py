@@ -21,7 +21,7 @@ AT = "2026-01-31T12:00:00Z"
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerProcess:
     """Where it is, and its process."""
 
     url: str
@@ -39,7 +39,7 @@ class Server:
 
 
 @contextmanager
-def served(path: str) -> Iterator[Server]:
+def served(path: str) -> Iterator[ServerProcess]:
     """Serve a river until the block is left."""
     command = [sys.executable, "-m", "riverrun.cli", "serve", "--json", "--port", "0", "--river", path]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -50,7 +50,7 @@ def served(path: str) -> Iterator[Server]:
             check(True, bool(line), "the server starts")
             said += line
         try:
-            yield Server(json.loads(said)["url"], process.pid)
+            yield ServerProcess(json.loads(said)["url"], process.pid)
         finally:
             process.terminate()
     check(0, process.returncode, "exit code of the server")

@@ -20,7 +20,7 @@ import numpy as np
 from bench.crew import Crew
 from bench.effort import Effort
 from bench.figure import Figure, check
-from bench.serve.server import AT, BATCH, PACE, Server, paced, served
+from bench.serve.server import AT, BATCH, PACE, ServerProcess, paced, served
 from riverrun.river import River
 
 _MARK = re.compile(rb'"user":"batch-(\d+)","amount":([0-9.]+)')
@@ -73,7 +73,7 @@ def _body(number: int, due: float) -> bytes:
     return json.dumps([*_PLAIN, {"user": f"batch-{number}", "amount": due, "at": AT}]).encode()
 
 
-def _wait_for(server: Server, clients: int) -> None:
+def _wait_for(server: ServerProcess, clients: int) -> None:
     """Until the server counts all of them."""
     deadline = time.monotonic() + _PATIENCE
     wanted = f"riverrun_http_streams {float(clients)}\n"

@@ -140,12 +140,12 @@ def parse(ddl: str) -> list[Column]:
     """The columns of a DDL string. `Invalid` says what is wrong and at which character."""
     if not isinstance(ddl, str):
         raise Invalid(f"a schema is a DDL string, not {ddl!r}", hint='Write "user string, at timestamp"')
-    return _Parser(ddl).columns()
+    return _TypeParser(ddl).columns()
 
 
 def parse_type(ddl: str) -> Type:
     """One type, such as "array<int>"."""
-    return _Parser(ddl).only_type()
+    return _TypeParser(ddl).only_type()
 
 
 def render(columns: Iterable[Column]) -> str:
@@ -153,7 +153,7 @@ def render(columns: Iterable[Column]) -> str:
     return ", ".join(column.written() for column in columns)
 
 
-class _Parser:
+class _TypeParser:
     def __init__(self, ddl: str) -> None:
         self.ddl = ddl
         self.tokens: list[tuple[str, str, int]] = []

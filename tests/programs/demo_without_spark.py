@@ -6,7 +6,7 @@ import sys
 import time
 
 from riverrun.alerts.alerts import Alerts
-from riverrun.demo.shop.processing import Ending, Report
+from riverrun.demo.shop.processing import Ending, ProcessingReport
 from riverrun.demo.shop.shop_flow import TOPICS, flow
 from riverrun.river import River
 from riverrun.runtime import source
@@ -31,7 +31,7 @@ def write(path: str, *lines: str) -> None:
     os.rename(file.name, path)
 
 
-def main(river: River, report: Report, ending: Ending) -> None:
+def main(river: River, report: ProcessingReport, ending: Ending) -> None:
     home = f"{river.checkpoints}/{flow.name}"
     os.makedirs(f"{home}/state", exist_ok=True)
     report.step("compiling the flow")
@@ -84,4 +84,4 @@ def main(river: River, report: Report, ending: Ending) -> None:
 
 
 with River(sys.argv[1]) as river:
-    main(river, Report(river.path), Ending())
+    main(river, ProcessingReport(river.path), Ending())

@@ -36,7 +36,7 @@ def database() -> duckdb.DuckDBPyConnection:
     return db
 
 
-class Rows:
+class HeldRows:
     """What a prepared statement reads: whatever rows are held when it is executed."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -54,7 +54,7 @@ class Statement:
     """Expressions over the columns `fields` of some rows, prepared."""
 
     def __init__(self, name: str, fields: pa.Schema, expressions: Sequence[str]) -> None:
-        self._rows = Rows(fields)
+        self._rows = HeldRows(fields)
         self._fields = fields
         db = database()
         _opened.statements += 1

@@ -29,7 +29,7 @@ def log_source(deployment: Deployment, packed: bytes, schema: StructType) -> typ
     """A data source class for one flow; Spark pickles it, and the packed deployment with it."""
     name = source_name(deployment.label)
 
-    class LogSource(DataSource):  # type: ignore[misc]
+    class FlowTopics(DataSource):  # type: ignore[misc]
         @classmethod
         def name(cls) -> str:
             return name
@@ -40,7 +40,7 @@ def log_source(deployment: Deployment, packed: bytes, schema: StructType) -> typ
         def streamReader(self, schema: StructType) -> LazyReader:
             return LazyReader(packed)
 
-    return LogSource
+    return FlowTopics
 
 
 class LazyReader(DataSourceStreamReader):  # type: ignore[misc]

@@ -23,7 +23,7 @@ _EVERY = 0.5  # seconds between two reports
 _PATIENCE = "3 seconds"  # for the epoch in progress
 
 
-class Report:
+class ProcessingReport:
     """What the process says of itself."""
 
     def __init__(self, river: str) -> None:
@@ -62,7 +62,7 @@ class Ending:
         return self._asked or os.getppid() != self._parent
 
 
-def process(path: str, report: Report, ending: Ending) -> None:
+def process(path: str, report: ProcessingReport, ending: Ending) -> None:
     """Run the flow until it is ended."""
     report.step("loading Python packages")
     from riverrun.demo.shop.shop_flow import flow
@@ -88,7 +88,7 @@ def process(path: str, report: Report, ending: Ending) -> None:
 
 
 def main(path: str) -> int:
-    ending, report = Ending(), Report(path)
+    ending, report = Ending(), ProcessingReport(path)
     if os.environ.get("RIVERRUN_DEBUG") != "1":
         warnings.simplefilter("ignore")
     try:

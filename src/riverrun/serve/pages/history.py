@@ -39,7 +39,7 @@ EVERY, UNWATCHED = 1.0, 5.0  # seconds between two samples
 
 
 @dataclass(frozen=True)
-class Sample:
+class FlowMoment:
     """A flow at a moment; times in microseconds."""
 
     at: int
@@ -70,7 +70,7 @@ class FlowHistory:
     """One flow, as far back as is remembered; `status` is the newest."""
 
     status: FlowStatus
-    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
+    samples: deque[FlowMoment] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
     counts: deque[Counted] = field(default_factory=lambda: deque(maxlen=_COUNTS))
     epochs: dict[int, EpochTimes] = field(default_factory=dict)
     marks: deque[Mark] = field(default_factory=lambda: deque(maxlen=_MARKS))
@@ -88,7 +88,7 @@ class FlowHistory:
         self._notice(before, status, at)
         if status.state == "unknown":
             return
-        self.samples.append(Sample(at, {one.source: _micros(one.watermark) for one in status.sources}))
+        self.samples.append(FlowMoment(at, {one.source: _micros(one.watermark) for one in status.sources}))
         read = {(entry.node, entry.input): entry.read for entry in status.ledger}
         accepted = {(entry.node, entry.input): entry.accepted for entry in status.ledger}
         self.counts.append(Counted(at, read, accepted, dict(self.changed)))

@@ -11,7 +11,7 @@ import numpy as np
 from riverrun.runtime.status import SourceStatus
 from riverrun.serve.pages.arrival_sample import SECOND, ArrivalSample, Speaker
 from riverrun.serve.pages.chart import FOOT, HEIGHT, LEFT, RIGHT, TOP, WIDTH, TimeSpan, axes, density, line
-from riverrun.serve.pages.history import Sample
+from riverrun.serve.pages.history import FlowMoment
 from riverrun.serve.pages.markup import Content, Html, join, tag
 from riverrun.serve.pages.quantities import number, short, span_text
 
@@ -28,7 +28,7 @@ _MOST = 60  # windows
 class Looked:
     """What the picture is about."""
 
-    samples: list[Sample]
+    samples: list[FlowMoment]
     source: SourceStatus
     arrivals: ArrivalSample
     declared: Source | None
