@@ -20,7 +20,8 @@ PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 EXECUTED = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]
 EXECUTED += [
-    ROOT / "docs" / f"{name}.md" for name in ("concepts", "log", "flows", "joins", "testing", "http", "alerts")
+    ROOT / "docs" / f"{name}.md"
+    for name in ("concepts", "log", "flows", "joins", "testing", "extending", "http", "alerts")
 ]
 EXECUTED += [ROOT / "docs" / "operating.md"]
 
@@ -60,6 +61,19 @@ def test_console_blocks_run(page: Path, tmp_path: Path) -> None:
                 done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
                 assert done.returncode == 0, f"{line}\n{done.stderr}"
                 assert done.stdout or "riverrun" not in line
+
+
+def test_source_that_pages_show_is_that_of_the_tree() -> None:
+    shown = [
+        (page, file, code)
+        for page in PAGES
+        for file, code in re.findall(
+            r"^```python file=(\S+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+        )
+    ]
+    assert shown
+    for page, file, code in shown:
+        assert code in (ROOT / file).read_text(encoding="utf-8"), f"{page.name} shows other code than {file} has"
 
 
 def test_the_quickstart_shows_the_flow_of_the_starter_project() -> None:

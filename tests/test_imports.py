@@ -20,6 +20,7 @@ FORBIDDEN = {
     "durations": {"*", "-errors"},
     "figures": {"*", "-durations"},
     "columns": {"*", "-errors"},
+    "order": {"*"},
     "settings": {"*", "-errors", "-durations"},
     "position": {"*", "-errors"},
     "ddl": {"*", "-errors"},
@@ -89,6 +90,16 @@ def test_engines_stay_in_their_folder(package: str) -> None:
         if name.split(".")[0] == package and part not in ONLY_IN[package]
     ]
     assert wrong == []
+
+
+def test_how_views_are_stored_is_known_to_their_stores_only() -> None:
+    outside = {
+        file
+        for _, file, tree in modules()
+        if not file.startswith("views/sql/")
+        and any(name.startswith("riverrun.views.sql") for name in imports(tree, file))
+    }
+    assert outside == {"views/store.py", "testing/projection.py"}  # which opens them; which quotes names for DuckDB
 
 
 def test_the_rules_notice_what_they_forbid() -> None:

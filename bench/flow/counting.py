@@ -18,7 +18,7 @@ from riverrun.flow.windows import tumbling
 from riverrun.river import River
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.epoch import EpochResult
-from riverrun.spark.query import Run
+from riverrun.spark.run import Run
 
 COLUMNS = "user string, at timestamp"
 
@@ -107,7 +107,7 @@ class FlowQuery:
 
     def parts(self) -> dict[str, float]:
         """Seconds of the parts of an epoch, as Spark and the committer saw them: medians."""
-        epochs = [p["durationMs"] for p in self._run._query.recentProgress if "addBatch" in p["durationMs"]]
+        epochs = [p["durationMs"] for p in self._run._query._query.recentProgress if "addBatch" in p["durationMs"]]
         spark = {name: median(times[name] for times in epochs) / 1000 for name in epochs[-1]}
         commit = median(self._committer.seconds)
         return {

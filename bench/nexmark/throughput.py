@@ -25,7 +25,7 @@ from riverrun.flow.operators.ends import ViewEnd
 from riverrun.river import River
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.epoch import EpochResult
-from riverrun.spark.query import Run
+from riverrun.spark.run import Run
 from riverrun.spark.session import cores
 
 APPEND = 20_000  # events
@@ -79,8 +79,8 @@ class Keeping(Committer):
 
     def apply(self, result: EpochResult) -> None:
         super().apply(result)
-        read = (inputs["topic"]["read"] for inputs in result.report.counts.values() if "topic" in inputs)
-        self.rows.append(sum(read))
+        counts = result.report.counts.values()
+        self.rows.append(sum(inputs["topic"]["read"] for inputs in counts if "topic" in inputs))
         self.ends.append(time.perf_counter())
 
     def _changes(self, end: ViewEnd, result: EpochResult) -> pa.Table:

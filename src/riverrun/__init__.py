@@ -67,6 +67,7 @@ _MODULES = {
     "stddev": "riverrun.flow.aggregates",
     "sum": "riverrun.flow.aggregates",
     "top": "riverrun.flow.aggregates",
+    "per_key": "riverrun.flow.operators.apply",
     "correct": "riverrun.flow.windows",
     "drop": "riverrun.flow.windows",
     "hopping": "riverrun.flow.windows",
@@ -83,7 +84,7 @@ _MODULES = {
     "Position": "riverrun.position",
     "River": "riverrun.river",
     "Settings": "riverrun.settings",
-    "Run": "riverrun.spark.query",
+    "Run": "riverrun.spark.run",
     "View": "riverrun.views",
     "Change": "riverrun.views.changelog",
     "Snapshot": "riverrun.views.view",
@@ -127,6 +128,7 @@ if TYPE_CHECKING:
     from riverrun.flow.aggregates import stddev as stddev
     from riverrun.flow.aggregates import sum as sum
     from riverrun.flow.aggregates import top as top
+    from riverrun.flow.operators.apply import per_key as per_key
     from riverrun.flow.windows import correct as correct
     from riverrun.flow.windows import drop as drop
     from riverrun.flow.windows import hopping as hopping
@@ -143,7 +145,7 @@ if TYPE_CHECKING:
     from riverrun.position import Position as Position
     from riverrun.river import River as River
     from riverrun.settings import Settings as Settings
-    from riverrun.spark.query import Run as Run
+    from riverrun.spark.run import Run as Run
     from riverrun.views import View as View
     from riverrun.views.changelog import Change as Change
     from riverrun.views.view import Snapshot as Snapshot

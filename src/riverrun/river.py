@@ -30,7 +30,7 @@ from riverrun.settings import Settings, places
 
 if TYPE_CHECKING:
     from riverrun.flow import Flow
-    from riverrun.spark.query import Run
+    from riverrun.spark.run import Run
     from riverrun.views import Store, View
 
 _FORMAT = 1
@@ -184,7 +184,7 @@ class River:
         """
         self._check_open()
         try:
-            from riverrun.spark.query import Run
+            from riverrun.spark.run import Run
         except ImportError as error:
             raise _not_installed(error) from None
         run = Run(self, flow, start=start, suffix=suffix, rebuild=rebuild)
@@ -213,7 +213,7 @@ class River:
         self._check_open()
         if self._store is None:
             try:
-                from riverrun.views.places import open_store
+                from riverrun.views import open_store
             except ImportError as error:
                 raise _not_installed(error) from None
             self._store = open_store(self.views_address)

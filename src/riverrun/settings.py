@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from riverrun.durations import micros
 from riverrun.errors import Invalid, NotFound, did_you_mean
@@ -36,6 +36,15 @@ def _number(default: int, about: str) -> Any:
 
 def _text(about: str) -> Any:
     return field(default="", metadata={"help": about, "parse": str, "shown": ""})
+
+
+def _choice(default: str, others: tuple[str, ...], about: str) -> Any:
+    def parse(value: str) -> str:
+        if value not in (default, *others):
+            raise Invalid(f"not one of {', '.join((default, *others))}: {value!r}")
+        return value
+
+    return field(default=default, metadata={"help": about, "parse": parse, "shown": default})
 
 
 def _flag(default: bool, about: str) -> Any:
@@ -106,6 +115,11 @@ class Settings:
     )
     epoch_rows: int = _number(500_000, "an epoch of a flow takes about this many rows of a backlog")
     epoch_bytes: int = _size("256 MiB", "and not more than about this; what an epoch needs in memory follows it")
+    expressions: Literal["arrow", "spark"] = _choice(
+        "arrow",
+        ("spark",),
+        "what computes a flow's SQL: the tasks, on Arrow, where that is known to be the same; or Spark",
+    )
     producer_expiry: int = _time("7 days", "sequences of producers without a fence are forgotten after this long")
     alert_attempts: int = _number(10, "after so many an alert's rows become dead letters of the address")
     alert_timeout: int = _time("10 seconds", "how long the receiver of an alert may take to answer")

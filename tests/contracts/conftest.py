@@ -1,23 +1,31 @@
-"""Every backend of the log passes the same tests. A new one is added to BACKENDS; nothing else changes.
+"""Every backend of the log passes the same tests, and so does every view store. A new one is added to BACKENDS or to
+STORES; nothing else changes.
 
-A test may rely on what `riverrun.log.topic_backend` promises and no more. In particular there is no order between partitions,
-and none of them expects a topic to know how many bytes it takes.
+A test may rely on what `riverrun.log.topic_backend` or `riverrun.views.store` promises and no more. In particular there is no
+order between partitions, and none of the tests expects a topic to know how many bytes it takes.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
+from postgres_server import shared_server
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.coordination import Coordination
 from riverrun.log.memory import MemoryLog
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.settings import Settings
+from riverrun.views import Store
+from riverrun.views.sql.postgres import PostgresDatabase
+from riverrun.views.sql.sqlite import SqliteDatabase
+from riverrun.views.sql.sqlstore import SqlStore
 
 SCHEMA = "user string, n bigint, at timestamp"
 
@@ -84,3 +92,59 @@ def log(request: pytest.FixtureRequest, tmp_path: Path, settings: Settings) -> I
     opened = BACKENDS[request.param](tmp_path, settings)
     yield opened
     opened.close()
+
+
+@dataclass(frozen=True)
+class ViewStores:
+    """Opens one view store, as often as a test likes. `mark` is how its SQL writes a parameter."""
+
+    open: Callable[..., Store]
+    mark: str
+
+
+_schemas = (f'Odd "schema" {number}' for number in itertools.count())
+
+
+def _sqlite(directory: Path) -> ViewStores:
+    return ViewStores(lambda **options: SqlStore(SqliteDatabase(directory / "views.db"), **options), "?")
+
+
+def _postgres(directory: Path) -> ViewStores:
+    schema = next(_schemas)
+    return ViewStores(lambda **options: SqlStore(PostgresDatabase(shared_server().url, schema=schema), **options), "%s")
+
+
+STORES: dict[str, Callable[[Path], ViewStores]] = {"sqlite": _sqlite, "postgres": _postgres}
+
+
+@pytest.fixture(params=STORES)
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> ViewStores:
+    return STORES[request.param](tmp_path)
+
+
+@pytest.fixture
+def again(stores: ViewStores, request: pytest.FixtureRequest) -> Callable[..., Store]:
+    """Opens the store of the test once more."""
+
+    def opened(**options: Any) -> Store:
+        store = stores.open(**options)
+        request.addfinalizer(store.close)
+        return store
+
+    return opened
+
+
+@pytest.fixture
+def store(again: Callable[..., Store]) -> Store:
+    return again()
+
+
+@pytest.fixture
+def short(again: Callable[..., Store]) -> Store:
+    """A store that keeps changes for a minute."""
+    return again(changes_kept="1 minute")
+
+
+@pytest.fixture
+def mark(stores: ViewStores) -> str:
+    return stores.mark

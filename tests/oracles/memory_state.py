@@ -40,9 +40,7 @@ class MemoryTable:
         found = equijoin(keys.select(on), rows, on, "left", maintain_order="left")
         return found.drop(on).with_columns(pl.col(FOUND).fill_null(False))
 
-    def probe_range(
-        self, keys: pl.DataFrame, lo: int, hi: int, hashes: object = None
-    ) -> tuple[pl.DataFrame, Places]:
+    def probe_range(self, keys: pl.DataFrame, lo: int, hi: int, hashes: object = None) -> tuple[pl.DataFrame, Places]:
         return self._placed(self.scan(lo, hi), keys, self._spec.probe)
 
     def scan(self, lo: int | None = None, hi: int | None = None) -> pl.DataFrame:

@@ -8,12 +8,10 @@ import sys
 
 import pyarrow as pa
 
-from riverrun.views import Epoch, ViewSpec
-from riverrun.views.postgres import PostgresStore
-from riverrun.views.sqlite import SqliteStore
+from riverrun.views import Epoch, ViewSpec, open_store
 
 where, epochs = sys.argv[1:]
-store = PostgresStore(where) if where.startswith("postgresql:") else SqliteStore(where)
+store = open_store(where)
 for name in ("one", "two"):
     store.declare(ViewSpec(name, "flow", "k bigint, n bigint", ("k",), ("t",), history="1 hour"))
 

@@ -17,7 +17,7 @@ import recovery_flows  # noqa: E402
 
 from riverrun.errors import RiverrunError  # noqa: E402
 from riverrun.river import River  # noqa: E402
-from riverrun.spark.query import Run  # noqa: E402
+from riverrun.spark.run import Run  # noqa: E402
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("river")

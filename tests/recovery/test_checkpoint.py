@@ -88,7 +88,7 @@ def test_damage(open_shop, tmp_path):
     good.complete("--max-rows", 20)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from riverrun.spark.query import Run
+        from riverrun.spark.run import Run
 
     def refused(kind: type[RiverrunError], message: str, path: Path, **places: str) -> None:
         with River(path, **places) as river, pytest.raises(kind, match=message) as found:

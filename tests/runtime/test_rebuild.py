@@ -22,7 +22,6 @@ from riverrun.runtime.epoch import EpochResult
 from riverrun.runtime.host import Control
 from riverrun.runtime.manifest import Manifest, home_of
 from riverrun.runtime.opening import open_inputs, open_outputs, shut_out
-from riverrun.runtime.outputs import view_spec
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.plan import Plan
 from riverrun.runtime.rebuild import Successor, clean
@@ -51,7 +50,7 @@ class Shop:
     def run(self, epochs: int) -> None:
         """So many epochs of ten rows each."""
         for view in self.flow.views.values():
-            self.store.declare(view_spec(self.flow, self.job, view, ""))
+            self.store.declare(self.job.views[view.id])
         committer = Committer(self.flow, self.job, self.store, self.topics, self.home, "", self.fence)
         for _ in range(epochs):
             self.river.topic("orders").append([{"user": "ada"}] * 10)
@@ -194,7 +193,7 @@ def test_homes_of_others_stay(made: Shop) -> None:
 
 def test_a_flow_that_has_read_nothing(made: Shop) -> None:
     committer = Committer(made.flow, made.job, made.store, made.topics, made.home, "", made.fence)
-    made.store.declare(view_spec(made.flow, made.job, made.flow.views["totals"], ""))
+    made.store.declare(made.job.views["view-totals"])
     commit(committer, {"orders": {0: 0}})
     successor = made.successor()
     made.switch(successor)

@@ -90,6 +90,18 @@ def test_a_table_writes_one_row_or_tombstone_per_changed_key() -> None:
     ]
 
 
+def test_a_table_may_have_a_column_that_says_what_happened() -> None:
+    flow = Flow("shop")
+    users = flow.table("users", "user string, n bigint", key="user")
+    happened = users.changes().group("_op").agg(rows=count())
+    flow.view("happened", happened)
+    flow.topic("happened", happened, key="_op")
+    steps = [{"users": [{"user": "ada", "n": 1}, {"user": "bob", "n": 1}]}, {"users": [{"user": "ada", "n": 2}]}]
+    found = run_flow(flow, steps)
+    assert found.topics["happened"] == [{"_op": "insert", "rows": 2}, {"_op": "update", "rows": 1}]
+    assert found.views["happened"] == found.topics["happened"]
+
+
 def test_the_time_of_a_derived_row_is_the_results() -> None:
     flow = Flow("shop")
     windows = orders(flow).window(tumbling("10 seconds"), by="user").agg(rows=count())

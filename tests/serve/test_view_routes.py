@@ -83,7 +83,7 @@ def test_conditions_order_and_pages(http: httpx.Client, three: CommittedFlow, qu
         ("usr=ada", 404, "has no column 'usr'"),
         ("user.like=a", 400, "not an operator"),
         ("n=many", 400, "'many' is not a value of column 'n'"),
-        ("n.has=1", 400, "only text"),
+        ("n.has=1", 400, "only strings"),
         ("user.null=perhaps", 400, "true or false"),
         ("order=nope", 404, "has no column 'nope'"),
         ("limit=-1", 400, "limit"),

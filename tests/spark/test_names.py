@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
 from riverrun.runtime.branch import Item
 
 NAMES = ["it's", "a`b", "a\\b", "a b", "select"]

@@ -13,8 +13,9 @@ import pytest
 
 from postgres_server import Server, shared_server
 from riverrun.errors import Invalid, NewerFormat, Transient, Unavailable
-from riverrun.views import Epoch, View, ViewSpec
-from riverrun.views.postgres import PostgresStore
+from riverrun.views import Epoch, View, ViewSpec, open_store
+from riverrun.views.sql.postgres import PostgresDatabase
+from riverrun.views.sql.sqlstore import SqlStore
 
 SPEC = ViewSpec("v", "flow", "k string, n bigint", ("k",), ("t",))
 _schemas = (f"test_{number}" for number in itertools.count())
@@ -36,7 +37,7 @@ def schema():
 
 @pytest.fixture
 def store(schema):
-    with PostgresStore(shared_server().url, schema=schema) as store:
+    with SqlStore(PostgresDatabase(shared_server().url, schema=schema)) as store:
         store.declare(SPEC)
         store.take_fence("flow")
         yield store
@@ -45,7 +46,7 @@ def store(schema):
 def test_a_server_that_was_away_is_found_again():
     server = Server(Path(tempfile.mkdtemp(prefix="rr-pg-")))
     try:
-        with PostgresStore(server.url) as store:
+        with open_store(server.url) as store:
             store.declare(SPEC)
             store.take_fence("flow")
             store.commit(epoch(1, ("a", 1, 1)))
@@ -56,7 +57,7 @@ def test_a_server_that_was_away_is_found_again():
                 with pytest.raises(Transient, match="is away"):
                     use()
             with pytest.raises(Transient):
-                PostgresStore(server.url)
+                open_store(server.url)
             server.start()
             assert view.get("a") == {"k": "a", "n": 1}
             assert not store.commit(epoch(1, ("a", 1, 1)))
@@ -89,7 +90,7 @@ def test_killed_inside_a_commit_it_goes_on(program, place):
     killed = program("commit_epochs.py", server.url, 3, failpoints=f"{place}=kill")
     assert killed.wait(30) == -signal.SIGKILL
     assert program("commit_epochs.py", server.url, 3).wait(30) == 0
-    with PostgresStore(server.url) as store:
+    with open_store(server.url) as store:
         expected = [{"k": k, "n": 3} for k in range(3, 200)]
         assert View(store, "one").rows() == View(store, "two").rows() == expected
         assert (store.last("flow").epoch, store.last("flow").manifest) == (3, b"state after 3")
@@ -106,7 +107,7 @@ def test_sql_can_run_as_a_role_that_sees_only_what_it_was_granted(store, schema)
         admin.execute(f"create role looker_{schema}")
         admin.execute(f"grant usage on schema {schema} to looker_{schema}")
         admin.execute(f"grant select on {schema}.v to looker_{schema}")
-    with PostgresStore(shared_server().url, schema=schema, reader=f"looker_{schema}") as careful:
+    with SqlStore(PostgresDatabase(shared_server().url, schema=schema, reader=f"looker_{schema}")) as careful:
         assert careful.query("select n from v") == [{"n": 1}]
         with pytest.raises(Invalid, match="permission denied"):
             careful.query('select * from "riverrun:flows"')
@@ -149,7 +150,7 @@ def test_a_newer_format_is_refused(store, schema):
     with psycopg.connect(shared_server().url, autocommit=True) as admin:
         admin.execute(f"update {schema}.\"riverrun:counters\" set value = 99 where name = 'format'")
     with pytest.raises(NewerFormat, match="has format 99"):
-        PostgresStore(shared_server().url, schema=schema)
+        SqlStore(PostgresDatabase(shared_server().url, schema=schema))
 
 
 def test_passwords_are_in_no_error():
@@ -159,7 +160,7 @@ def test_passwords_are_in_no_error():
         "dbname=x password=hunter2 bad",
     ):
         with pytest.raises((Transient, Invalid, Unavailable)) as refused:
-            PostgresStore(url)
+            PostgresDatabase(url)
         error: BaseException | None = refused.value
         while error is not None:
             assert "hunter2" not in str(error)

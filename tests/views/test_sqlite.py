@@ -16,8 +16,9 @@ import pytest
 
 from riverrun import failpoints
 from riverrun.errors import Busy, Conflict, Corrupt, DiskFull, Fenced, Invalid, NewerFormat, Unavailable
-from riverrun.views import Epoch, View, ViewSpec
-from riverrun.views.sqlite import SqliteStore
+from riverrun.views import Epoch, View, ViewSpec, open_store
+from riverrun.views.sql.sqlite import SqliteDatabase
+from riverrun.views.sql.sqlstore import SqlStore
 
 SPEC = ViewSpec("v", "flow", "k bigint, s string", ("k",), ("t",))
 PLACES = ("views.netted:2", "views.begun:2", "views.changed", "views.changed:3", "views.applied:2", "views.committed:2")
@@ -39,14 +40,14 @@ def path(tmp_path):
 
 @pytest.fixture
 def store(path):
-    with SqliteStore(path) as store:
+    with open_store(path) as store:
         store.declare(SPEC)
         store.take_fence("flow")
         yield store
 
 
 def state(path) -> tuple:
-    with SqliteStore(path, create=False) as store:
+    with open_store(path, create=False) as store:
         last = store.last("flow")
         views = [View(store, name) for name in ("one", "two")]
         changes = [[(c.op, c.before, c.after) for c in view.changes(timeout=0)] for view in views]
@@ -67,7 +68,7 @@ def test_killed_at_every_step_it_goes_on_as_if_nothing_had_been(program, clean, 
     killed = program(PROGRAM, path, 3, failpoints=f"{place}=kill")
     assert killed.wait(30) == -signal.SIGKILL
     acknowledged = len(killed.communicate()[0].splitlines())
-    with SqliteStore(path, create=False) as store:
+    with open_store(path, create=False) as store:
         assert store.last("flow").epoch == acknowledged + place.startswith("views.committed")
     assert program(PROGRAM, path, 3).wait(30) == 0
     assert state(path) == clean
@@ -88,7 +89,7 @@ def test_a_run_that_was_stopped_and_wakes_up_is_fenced(program, tmp_path):
 
 def test_disk_full_is_said_and_passes(store):
     store.commit(epoch(1, rows(10)))
-    writer = store._writer
+    writer = store.database._writer
     [(pages,)] = writer.execute("pragma page_count").fetchall()
     writer.execute(f"pragma max_page_count = {pages + 2}")
     with pytest.raises(DiskFull, match="no room"):
@@ -120,7 +121,7 @@ def test_a_file_that_is_gone_or_replaced_is_never_written_to(store, path, tmp_pa
 
 def test_a_store_that_should_be_there_is_not_made_anew(path):
     with pytest.raises(Unavailable, match="is missing"):
-        SqliteStore(path, create=False)
+        open_store(path, create=False)
     assert not path.exists()
 
 
@@ -130,7 +131,7 @@ def test_a_newer_format_is_refused(store, path):
     db.execute("pragma user_version = 99")
     db.close()
     with pytest.raises(NewerFormat, match="has format 99"):
-        SqliteStore(path)
+        open_store(path)
 
 
 def test_a_file_of_another_program_is_refused(path):
@@ -138,11 +139,11 @@ def test_a_file_of_another_program_is_refused(path):
     db.execute("create table theirs (a)")
     db.close()
     with pytest.raises(Conflict, match="another program"):
-        SqliteStore(path)
+        open_store(path)
     path.unlink()
     path.write_bytes(b"not a database at all, but long enough to look like one " * 20)
     with pytest.raises(Corrupt, match="damaged"):
-        SqliteStore(path)
+        open_store(path)
 
 
 def test_damage_is_named(store, path):
@@ -151,17 +152,17 @@ def test_damage_is_named(store, path):
     with path.open("r+b") as file:
         file.seek(4096)
         file.write(os.urandom(path.stat().st_size - 4096))
-    with pytest.raises(Corrupt, match=r"views\.db is damaged"), SqliteStore(path) as damaged:
+    with pytest.raises(Corrupt, match=r"views\.db is damaged"), open_store(path) as damaged:
         View(damaged, "v").rows()
 
 
 def test_a_directory_that_is_not_there_is_named(tmp_path):
     with pytest.raises(Unavailable, match="cannot be used"):
-        SqliteStore(tmp_path / "nowhere" / "views.db")
+        open_store(tmp_path / "nowhere" / "views.db")
 
 
 def test_a_writer_that_waits_too_long_says_so(store, path):
-    with SqliteStore(path, wait=0.05) as other, store._writing("flow"):
+    with SqlStore(SqliteDatabase(path, wait=0.05)) as other, store.database.writing("flow"):
         with pytest.raises(Busy):
             other.take_fence("flow")
         assert View(other, "v").rows() == []
@@ -172,7 +173,7 @@ def test_two_processes_may_create_the_same_store(tmp_path):
 
     def create() -> None:
         try:
-            with SqliteStore(tmp_path / "new.db") as made:
+            with open_store(tmp_path / "new.db") as made:
                 made.take_fence("flow")
         except BaseException as error:
             errors.append(error)
@@ -183,12 +184,12 @@ def test_two_processes_may_create_the_same_store(tmp_path):
     for thread in threads:
         thread.join()
     assert errors == []
-    with SqliteStore(tmp_path / "new.db") as made:
+    with open_store(tmp_path / "new.db") as made:
         assert made.last("flow").fence == 4
 
 
 def _follow(path: str, found: multiprocessing.Queue) -> None:
-    with SqliteStore(path, create=False) as mine:
+    with open_store(path, create=False) as mine:
         found.put("ready")
         found.put(len(View(mine, "v").rows(at_least={"t": {0: 2}})))
 
@@ -228,3 +229,8 @@ def test_queries_cannot_reach_other_files(store, tmp_path):
     for sql in (f"attach '{tmp_path}/x.db' as x", "select writefile('x', 'y')", "select load_extension('x')"):
         with pytest.raises(Invalid):
             store.query(sql)
+
+
+def test_a_string_that_is_not_utf8_is_the_mistake_of_the_query(store):
+    with pytest.raises(Invalid, match="sql: Could not decode to UTF-8"):
+        store.query("select cast(x'ff' as text)")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from riverrun.views import ViewSpec
-from riverrun.views.sqlite_values import bound, shown, written
+from riverrun.views.sql.sqlite_values import bound, shown, written
 
 VIEW = ViewSpec("v", "shop", "k bigint, at timestamp, said string", ("k",))
 AT = datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC)

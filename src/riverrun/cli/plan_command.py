@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from riverrun import figures
 from riverrun.cli.flow_file import FlowArgument, load_flow
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from riverrun.runtime.compile.engines import ComputedBy
 
 
 def plan(flow_file: FlowArgument, json: JsonOption = False, river: RiverOption = DEFAULT_RIVER) -> None:
@@ -41,3 +46,16 @@ def plan(flow_file: FlowArgument, json: JsonOption = False, river: RiverOption =
         print_line()
         headers = ["node", "", "what happens", "declared at"]
         print_table(headers, [[n.node, n.fate, n.note or "", n.place or "–"] for n in fate.nodes])
+    _print_expressions(fate.expressions)
+
+
+def _print_expressions(expressions: Sequence[ComputedBy]) -> None:
+    """Who computes the SQL of a flow. What goes through Spark takes several times as long, so it is listed."""
+    by_spark = [one for one in expressions if one.engine == "spark"]
+    in_tasks = len(expressions) - len(by_spark)
+    if expressions:
+        print_line()
+        print_line(f"expressions: {in_tasks} computed by the tasks (arrow), {len(by_spark)} by Spark (spark)")
+    if by_spark:
+        rows = [[one.origin, one.target, one.engine, figures.safe(one.reason or "a transform")] for one in by_spark]
+        print_table(["from", "to", "", "because of"], rows)

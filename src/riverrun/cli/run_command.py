@@ -25,7 +25,7 @@ from riverrun.errors import Invalid
 if TYPE_CHECKING:
     from riverrun.flow import Flow
     from riverrun.runtime.status import FlowStatus
-    from riverrun.spark.query import Run
+    from riverrun.spark.run import Run
 
 _PATIENCE = "7 seconds"  # for the epoch in progress: a stopped run ends within ten
 _EVERY = 5.0  # seconds between two lines where there is no terminal

@@ -12,6 +12,17 @@ from riverrun.flow.schema import Schema, is_key
 Names = str | Sequence[str]
 
 
+def declared(what: str, columns: str) -> Schema:
+    """Columns that a user declares in DDL."""
+    try:
+        schema = Schema.parse(columns)
+    except Invalid as error:
+        raise Invalid(f"{what}: {error.message}", hint=error.hint) from None
+    for name in schema:
+        made(name)
+    return schema
+
+
 def made(name: str) -> str:
     """The name of a column the user makes; what starts with an underscore is Riverrun's own."""
     if not isinstance(name, str) or not name:

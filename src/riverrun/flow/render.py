@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from riverrun.flow.operators.ends import End
+from riverrun.flow.operators.ends import AlertEnd, End
 from riverrun.flow.operators.node import Node
 from riverrun.flow.operators.source import Source
 
@@ -44,9 +44,8 @@ def _described(node: Node) -> dict[str, Any]:
 
 def _end(end: End) -> dict[str, Any]:
     described: dict[str, Any] = {"id": end.id, "kind": end.kind, "name": end.name, "node": end.node.id}
-    key = getattr(end, "key", None)
-    if key is not None:
-        described["key"] = list(key)
+    if not isinstance(end, AlertEnd):
+        described["key"] = list(end.key)
     return {**described, "file": end.place.file, "line": end.place.line}
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
 from riverrun.durations import Duration
 from riverrun.errors import Invalid
@@ -12,6 +12,7 @@ from riverrun.flow.aggregates import Aggregate
 from riverrun.flow.graph import WrittenTopic
 from riverrun.flow.join import joined, refuse_partial_key
 from riverrun.flow.names import Names
+from riverrun.flow.operators.apply import Apply, PerKey
 from riverrun.flow.operators.as_of import AsOf
 from riverrun.flow.operators.clock import ClockCorrection
 from riverrun.flow.operators.dedupe import Dedupe
@@ -19,6 +20,7 @@ from riverrun.flow.operators.join_streams import JoinStreams
 from riverrun.flow.operators.latest import Latest
 from riverrun.flow.operators.lookup import Lookup
 from riverrun.flow.operators.rows import Where
+from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.source import Source
 from riverrun.flow.operators.window import END, START, Window
 from riverrun.flow.place import caller, declaration
@@ -67,6 +69,35 @@ class Stream(Relation):
             )
         names.choice("emit", emit, ("final", "update"))
         return Windowed(self, window, names.columns("by", by, self.schema), policy, emit)
+
+    @declaration
+    def sample(self, fraction: float, by: Names) -> Stream:
+        """All rows of a share of the keys: the same keys every time, chosen by their hash."""
+        if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
+            raise Invalid(f"sample: a share lies between 0 and 1, not {fraction!r}")
+        keys = names.some("by", by, self.schema)
+        return Stream(self.graph, self._add(Sample, fraction=float(fraction), by=keys))
+
+    @declaration
+    def apply(self, step: Callable[..., Any] | PerKey, by: Names, state: str, output: str) -> Stream:
+        """A stateful operator of your own: `step(state, rows, clock) -> (state, output)` over Polars frames of all keys
+        that have new rows. `state` and `output` are the columns (DDL) of what is remembered of a key, and of what is
+        handed on, which has the columns `by`. A remembered row with `_wake` is handed in again at that time.
+        """
+        if not (callable(step) or isinstance(step, PerKey)):
+            raise Invalid(f"apply takes a function, not {step!r}", hint="step(state, rows, clock) -> (state, output)")
+        self._refuse_corrections("apply")
+        known_columns("apply", self.node)
+        keys = names.some("by", by, self.schema)
+        fields = {"state": names.declared("state", state), "output": names.declared("output", output)}
+        for name in keys:
+            if name in fields["state"]:
+                raise Invalid(
+                    f"apply: {name!r} is part of the key, and remembered anyway", hint="Leave it out of state"
+                )
+            if fields["output"].get(name) != self.schema[name]:
+                raise Invalid(f"apply: output needs the column {name!r} of the key, as {self.schema[name]}")
+        return Stream(self.graph, self._add(Apply, function=step, by=keys, **fields))
 
     @declaration
     def latest(self, key: Names) -> Table:

@@ -8,24 +8,27 @@ from collections.abc import Mapping
 import polars as pl
 import pyarrow as pa
 
-from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.columns import CARRIED, LOG_ORDER, OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.errors import Conflict
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
 from riverrun.flow.operators.ends import AlertEnd, TopicEnd, ViewEnd
 from riverrun.log.topic import Topic
-from riverrun.runtime.compile.job import Job
+from riverrun.order import ascends
+from riverrun.runtime.compile.job import MOMENT, Job
 from riverrun.runtime.control import Control
 from riverrun.runtime.epoch import EpochResult
 from riverrun.runtime.ledger import add_up, check_balance
 from riverrun.runtime.manifest import Manifest, SourceClock, computation
-from riverrun.runtime.outputs import alert_topic, view_spec
+from riverrun.runtime.outputs import alert_topic
 from riverrun.runtime.packing import arrived
 from riverrun.runtime.quarantine import quarantine_topic
+from riverrun.runtime.settling import sent_schema, upserts
 from riverrun.state.directory import StateDirectory
 from riverrun.views import Epoch, Store
-from riverrun.views.net import net
-from riverrun.views.ops import DELETE, INSERT, NEW, OLD, OP
+from riverrun.views.keyed_changes import net
+from riverrun.views.layout import INSERT, NEW, OP
+from riverrun.views.settled import Settled
 
 
 class Committer:
@@ -52,6 +55,9 @@ class Committer:
         self._rebuild = rebuild
         self._home = os.path.basename(home)
         self._state = StateDirectory(f"{home}/state")
+        views = flow.views.values()
+        whole = (end.name + suffix for end in views if end.node.is_table or (end.keeps_all and not end.node.retracts))
+        self._whole = frozenset(whole)
         self.last = store.last(self._name, rebuild)
         self._base = Manifest.decode(self.last.manifest).base if self.last.manifest else 0
 
@@ -94,7 +100,9 @@ class Committer:
             ledger=add_up(self._job, self.last.ledger, result.report.counts),
             received=result.control.received,
             rebuild=self._rebuild,
-            whole=frozenset(n + self._suffix for n, end in self._flow.views.items() if end.node.is_table),
+            whole=frozenset(
+                name + self._suffix for name, end in self._flow.views.items() if end.node.is_table or end.keeps_all
+            ),
         )
         self._store.commit(epoch)
         failpoint("commit.store")
@@ -119,31 +127,35 @@ class Committer:
                 found[source] = SourceClock(reading.topic, end, reading.lateness, reading.idle)
         return found
 
-    def _changes(self, end: ViewEnd, result: EpochResult) -> pa.Table:
-        spec = view_spec(self._flow, self._job, end, self._suffix)
-        rows = self._rows(end.id, result)
-        return rows.select([*spec.names, WEIGHT])
+    def _changes(self, end: ViewEnd, result: EpochResult) -> pa.Table | list[Settled]:
+        """What a view's store gets: parts that tasks have settled, or weighted rows in the order of the log."""
+        branches = self._job.into_target[end.id]
+        if branches[0].settling is not None:
+            return [Settled.from_batch(part) for part in result.opened(self._job, branches[0])]
+        return self._rows(end.id, result).select([*self._job.views[end.id].names, WEIGHT])
 
     def _rows(self, end: str, result: EpochResult) -> pa.Table:
         """Rows for an end, in the order of the log."""
-        branches = self._job.into_target[end]
-        parts = (arrived(branch, result.parts.get(branch.index, []), result.exchange) for branch in branches)
+        parts = [arrived(b, result.parts.get(b.index, []), result.exchange) for b in self._job.into_target[end]]
         rows = pa.concat_tables(parts)
-        order = [(name, "ascending") for name in LOG_ORDER if name in rows.column_names]
-        return rows.sort_by(order) if rows.num_rows > 1 else rows
+        order = [name for name in LOG_ORDER if name in rows.column_names]
+        if ascends((rows.column(name).cast(pa.int64()).to_numpy() for name in order), rows.num_rows):
+            return rows
+        return rows.sort_by([(name, "ascending") for name in order])
 
     def _append(self, end: TopicEnd, result: EpochResult) -> None:
-        rows = self._rows(end.id, result)
-        if not rows.num_rows:
-            return
-        topic = self._topics[end.name + self._suffix]
-        names = [name for name in rows.column_names if name not in (TIME, WEIGHT, PARTITION, OFFSET)]
-        moment = rows.column(TIME).cast(pa.timestamp("us", "UTC"))
-        if end.node.is_table or end.node.retracts:
-            table = _upserts(rows, names, end.key)
+        branch = self._job.into_target[end.id][0]
+        if branch.settling is not None:
+            table = pa.Table.from_batches(result.opened(self._job, branch), schema=sent_schema(self._job, branch))
         else:
-            table = rows.select(names).append_column("_time", moment)
-        self._appended(topic, table, result)
+            rows = self._rows(end.id, result)
+            if end.node.is_table or end.node.retracts:
+                table = upserts(rows, end.key)
+            else:
+                moment = rows.column(TIME).cast(MOMENT)
+                table = rows.drop_columns([*CARRIED]).append_column(TIME, moment)
+        if table.num_rows:
+            self._appended(self._topics[end.name + self._suffix], table, result)
 
     def _fire(self, end: AlertEnd, result: EpochResult) -> None:
         """Rows that came to be: messages are made of them by whoever sends them."""
@@ -180,17 +192,6 @@ class Committer:
         if manifest.epoch % 20 == 0:
             entries = [entry for shards in manifest.nodes.values() for entry in shards.values()]
             self._state.sweep(entries, manifest.epoch)
-
-
-def _upserts(rows: pa.Table, names: list[str], key: tuple[str, ...]) -> pa.Table:
-    """One row or tombstone for each changed key."""
-    frame = pl.from_arrow(rows.select([*names, TIME, WEIGHT]))
-    assert isinstance(frame, pl.DataFrame)
-    changes = net(frame, WEIGHT, key).filter(pl.col(OP) != OLD)
-    gone = pl.col(OP) == DELETE
-    values = [pl.when(gone).then(None).otherwise(pl.col(name)).alias(name) for name in names if name not in key]
-    moment = pl.col(TIME).cast(pl.Datetime("us", "UTC")).alias("_time")
-    return changes.select(*key, *values, gone.alias("_deleted"), moment).to_arrow()
 
 
 def _fitted(table: pa.Table, topic: Topic) -> pa.Table:

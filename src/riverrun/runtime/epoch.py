@@ -10,12 +10,15 @@ import pyarrow as pa
 
 from riverrun.errors import Corrupt
 from riverrun.log.topic import Topic
+from riverrun.runtime.compile.job import Branch, Job
 from riverrun.runtime.control import Control, Report
 from riverrun.runtime.exchange import Exchange, InlineExchange
 from riverrun.runtime.host import Host
-from riverrun.runtime.packing import CONTROL, LATE, QUARANTINE, REPORT, Packer, Part, Shards, unpack
+from riverrun.runtime.packing import CONTROL, ERROR, LATE, QUARANTINE, REPORT, Packer, Part, Shards, unpack
+from riverrun.runtime.settling import sent_schema
 from riverrun.runtime.source import LogSource, Range
 from riverrun.runtime.task import Tasks
+from riverrun.runtime.transit import ErrorInTransit
 
 Aside = list[tuple[str, str, bytes]]
 """Rows put aside: the topic they belong to, the node, and an Arrow stream."""
@@ -31,6 +34,12 @@ class EpochResult:
     late: Aside = field(default_factory=list)
     quarantined: Aside = field(default_factory=list)
     exchange: Exchange = field(default_factory=InlineExchange)
+
+    def opened(self, job: Job, branch: Branch) -> list[pa.RecordBatch]:
+        """The parts of a branch that tasks have settled."""
+        schema = sent_schema(job, branch)
+        parts = self.parts.get(branch.index, [])
+        return [self.exchange.get(part, schema) if isinstance(part, pa.Buffer) else part for part in parts]
 
     def take(self, kind: int, content: bytes | pa.Buffer) -> None:
         """Take in a message of a task."""
@@ -98,6 +107,9 @@ def unpack_result(batches: Iterable[pa.RecordBatch], exchange: Exchange) -> Epoc
             control = control or msgspec.msgpack.decode(blob, type=Control)
         else:
             messages.append((branch, blob))
+    for kind, content in messages:
+        if kind == ERROR:
+            raise ErrorInTransit.decode(bytes(content)).arrive()
     if control is None:
         raise Corrupt("an epoch came back without its control")
     result = EpochResult(control, exchange=exchange)

@@ -13,7 +13,9 @@ from riverrun.flow.analysis import topics_below
 from riverrun.log.topic import Topic
 from riverrun.river import River
 from riverrun.runtime.admission import admitted, check_declared, refuse_unusable
+from riverrun.runtime.compile.engines import ComputedBy, plan_engines
 from riverrun.runtime.manifest import Manifest, computation
+from riverrun.settings import Settings
 from riverrun.views import Last
 
 Fate = Literal["unchanged", "new", "changed", "refused", "gone"]
@@ -41,6 +43,7 @@ class FlowPlan:
     run: What
     reason: str | None
     nodes: list[NodePlan]
+    expressions: list[ComputedBy]
 
 
 def plan_flow(flow: Flow, river: River | None) -> FlowPlan:
@@ -62,7 +65,9 @@ def plan_flow(flow: Flow, river: River | None) -> FlowPlan:
                     reason = f"flow {flow.name} {admission.anew}: its views are computed from the log again"
     except RiverrunError as error:
         run, reason = "refused", str(error)
-    return FlowPlan(flow.name, last.epoch, run, reason, list(_nodes(flow, last, inputs, run)))
+    engine = river.settings.expressions if river is not None else Settings.load().expressions
+    nodes = list(_nodes(flow, last, inputs, run))
+    return FlowPlan(flow.name, last.epoch, run, reason, nodes, plan_engines(flow, engine))
 
 
 def _inputs(flow: Flow, river: River | None) -> dict[str, Topic]:

@@ -17,7 +17,7 @@ from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
 from riverrun.runtime.compile.job import Operator, with_carried
 from riverrun.runtime.control import Control, Report
 from riverrun.runtime.exchange import Exchange
-from riverrun.runtime.packing import CONTROL, LATE, REPORT, Outbox, Packer, Shard, arrived, as_stream, gather
+from riverrun.runtime.packing import CONTROL, ERROR, LATE, REPORT, Outbox, Packer, Shard, arrived, as_stream, gather
 from riverrun.runtime.task import Tasks
 from riverrun.state.directory import Entries
 
@@ -123,7 +123,7 @@ def run_stage(
     for number, shard in sorted(shards.items()):
         for kind, content in shard.messages:
             packer.message(number, kind, content)
-        if shard.control is None and not shard.parts:
+        if any(kind == ERROR for kind, _ in shard.messages) or (shard.control is None and not shard.parts):
             continue
         waiting.append(host.run(stage, number, shard))
         for branch, parts in shard.parts.items():  # for later stages, or for the driver

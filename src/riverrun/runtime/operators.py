@@ -7,10 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
+from riverrun import ddl
 from riverrun.columns import filter_column, order_column, value_column
 from riverrun.flow import windows
 from riverrun.flow.aggregates import Measure
+from riverrun.flow.operators.apply import Apply, PerKey
 from riverrun.flow.operators.as_of import AsOf
 from riverrun.flow.operators.changes import Changes
 from riverrun.flow.operators.dedupe import Dedupe
@@ -21,11 +24,14 @@ from riverrun.flow.operators.join_tables import JoinTables
 from riverrun.flow.operators.latest import Latest
 from riverrun.flow.operators.lookup import Lookup
 from riverrun.flow.operators.node import Node
+from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.table import TableSource
 from riverrun.flow.operators.top import Newest, Top
 from riverrun.flow.operators.versus import Versus
 from riverrun.flow.operators.window import Window
+from riverrun.flow.schema import Schema
 from riverrun.kernels.aggregates import Agg, Aggregates
+from riverrun.kernels.apply import ApplyKernel
 from riverrun.kernels.as_of import AsOfKernel
 from riverrun.kernels.change_rows import ChangesKernel
 from riverrun.kernels.dedupe import DedupeKernel
@@ -36,6 +42,8 @@ from riverrun.kernels.join_tables import JoinTablesKernel
 from riverrun.kernels.kernel import Kernel
 from riverrun.kernels.latest import LatestKernel
 from riverrun.kernels.lookup import LookupKernel
+from riverrun.kernels.per_key import step_by_key
+from riverrun.kernels.sample import SampleKernel
 from riverrun.kernels.session import SessionKernel
 from riverrun.kernels.sides import JoinOutput, Sides
 from riverrun.kernels.sliding import SlidingKernel
@@ -95,6 +103,21 @@ def _top(node: Top, inputs: Mapping[str, Columns]) -> Kernel:
     )
 
 
+def _apply(node: Apply, inputs: Mapping[str, Columns]) -> Kernel:
+    state, output = _columns(node.state), _columns(node.output)
+    function = node.function
+    if isinstance(function, PerKey):
+        function = step_by_key(function.function, {name: inputs["in"][name] for name in node.by}, state, output)
+    return ApplyKernel(function, node.by, inputs["in"], state, output, f"{node.place}: {node.label}")
+
+
+def _columns(schema: Schema) -> Columns:
+    fields = pa.schema([(name, ddl.to_arrow(kind)) for name, kind in schema.columns if kind is not None])
+    frame = pl.from_arrow(fields.empty_table())
+    assert isinstance(frame, pl.DataFrame)
+    return frame.schema
+
+
 def _as_of(node: AsOf, inputs: Mapping[str, Columns]) -> Kernel:
     return AsOfKernel(
         _sides(node, inputs),
@@ -141,6 +164,7 @@ def _aggregates(measures: tuple[Measure, ...], columns: Columns, retracts: bool,
 
 
 KERNELS: dict[type[Node], Callable[[Any, Mapping[str, Columns]], Kernel]] = {
+    Apply: _apply,
     AsOf: _as_of,
     Changes: lambda node, inputs: ChangesKernel(node.inputs[0].key, inputs["in"], tuple(node.inputs[0].schema)),
     Dedupe: lambda node, inputs: DedupeKernel(node.on, node.within, inputs["in"]),
@@ -150,6 +174,7 @@ KERNELS: dict[type[Node], Callable[[Any, Mapping[str, Columns]], Kernel]] = {
     Latest: lambda node, inputs: LatestKernel(node.by, inputs["in"]),
     Lookup: lambda node, inputs: LookupKernel(_sides(node, inputs), node.how, retracts=node.left.retracts),
     Newest: _top,
+    Sample: lambda node, inputs: SampleKernel(node.fraction, node.by),
     TableSource: lambda node, inputs: TableKernel(node.key, inputs["in"]),
     Top: _top,
     Versus: lambda node, inputs: VersusKernel(node.routes[0], node.earlier, inputs["in"]),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
 from riverrun import ddl
-from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, ROW_ID, TIME, WEIGHT
+from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
-from riverrun.flow.analysis import topics_below
-from riverrun.flow.operators.ends import End, TopicEnd, ViewEnd
-from riverrun.flow.operators.node import unseen
+from riverrun.flow.operators.ends import End, TopicEnd
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.runtime.compile.job import Job
@@ -20,29 +19,15 @@ from riverrun.runtime.quarantine import quarantine_schema, quarantine_topic
 from riverrun.views import Store, ViewSpec
 
 
-def view_spec(flow: Flow, job: Job, end: ViewEnd, suffix: str) -> ViewSpec:
-    """A view's declaration for its store. Rows of a stream without a key are told apart by their place in the log."""
-    schema = next(branch.arriving for branch in job.branches if branch.target == end.id)
-    columns = [field for field in schema if field.name not in (TIME, WEIGHT, *LOG_ORDER)]
-    key = end.key
-    if ROW_ID in key and ROW_ID not in schema.names:
-        key = tuple(part for name in key for part in ((PARTITION, OFFSET) if name == ROW_ID else (name,)))
-        columns += [schema.field(PARTITION), schema.field(OFFSET)]
-    hidden = unseen(key, end.node)
-    return ViewSpec(
-        name=end.name + suffix,
-        flow=flow.name + suffix,
-        schema=pa.schema(columns),
-        key=key,
-        topics=tuple(topics_below(end.node)),
-        history=None if end.history is None else end.history / 1_000_000,
-        hidden=hidden,
-    )
+def view_specs(flow: Flow, job: Job, suffix: str) -> list[ViewSpec]:
+    """The views of a run, as their store keeps them."""
+    specs = [job.views[end.id] for end in flow.views.values()]
+    return [replace(spec, name=spec.name + suffix, flow=spec.flow + suffix) for spec in specs]
 
 
 def declare_views(store: Store, flow: Flow, job: Job, fence: int, suffix: str = "") -> None:
     """The views of a run, as it starts; those that the flow does not have any more stay where they are."""
-    specs = [view_spec(flow, job, end, suffix) for end in flow.views.values()]
+    specs = view_specs(flow, job, suffix)
     for spec in specs:
         store.declare(spec)
     store.keep_only(flow.name + suffix, fence, [spec.name for spec in specs])

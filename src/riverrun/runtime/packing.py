@@ -24,7 +24,7 @@ PACKED = pa.schema([("shard", pa.int32()), ("branch", pa.int32()), ("blob", pa.b
 PACKED_DDL = "shard int, branch int, blob binary"
 
 # In the place of a branch: what is sent is no rows of one, but a message.
-CONTROL, REPORT, LATE, QUARANTINE = -1, -2, -3, -4
+CONTROL, REPORT, LATE, QUARANTINE, ERROR = -1, -2, -3, -4, -5
 
 Part: TypeAlias = "pa.RecordBatch | pa.Buffer"
 """Rows of one branch for one shard, or their blob, which is not opened before they are needed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from riverrun.errors import Closed, Transient
 
@@ -17,13 +17,20 @@ _FIRST = 0.1
 _LONGEST = 10.0
 
 
+class Waitable(Protocol):
+    """What says that somebody should stop: an event, or the life of a run."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it is time to stop, waiting so long for it."""
+
+
 class Patience:
     """Repeats a call that fails with `Transient`, with growing pauses, until it succeeds or somebody stops it.
 
     `waiting` says what it waits for, None while it does not. With `tries`, the last failure is raised.
     """
 
-    def __init__(self, who: str, stopping: threading.Event | None = None, tries: int | None = None) -> None:
+    def __init__(self, who: str, stopping: Waitable | None = None, tries: int | None = None) -> None:
         self.waiting: str | None = None
         self._who = who
         self._stopping = stopping or threading.Event()

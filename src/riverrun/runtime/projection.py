@@ -7,6 +7,7 @@ condition, and for no others. The statement is prepared once and kept as long as
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun import ddl
-from riverrun.columns import TIME, WEIGHT
+from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.expressions import connect, translate
 from riverrun.runtime.compile.job import MOMENT, Branch, struct_name
+from riverrun.runtime.compile.row_id import PARTITIONS
 from riverrun.runtime.compile.typing import column_types
 
 _opened = threading.local()
@@ -67,8 +69,6 @@ class Statement:
         self._rows.held = pa.Table.from_batches([rows])
         try:
             return database().sql(f"EXECUTE {self._statement}").to_arrow_table()
-        except duckdb.Error as error:
-            raise Invalid(f"an expression cannot be computed: {str(error).splitlines()[0]}") from None
         finally:
             self._rows.held = self._fields.empty_table()
 
@@ -83,8 +83,13 @@ class Computed:
             return columns.setdefault(sql, len(columns))
 
         typing = column_types(fields)
-        condition = translate(branch.condition, typing).sql if branch.condition else None
-        self.condition = add(condition) if condition else None
+        self.condition: int | None = None
+        self.written: dict[int, str] = {}  # column → the expression as the user wrote it
+        condition = None
+        if branch.condition:
+            condition = translate(branch.condition, typing).sql
+            self.condition = add(condition)
+            self.written[self.condition] = branch.condition
         self.columns: dict[str, int] = {}
         wanted = {item.name: item.sql for item in branch.items if item.column is None}
         if branch.time is not None:
@@ -97,12 +102,14 @@ class Computed:
             if condition and translated.may_fail:
                 value = f"CASE WHEN {condition} THEN {value} END"
             self.columns[name] = add(value)
+            self.written[self.columns[name]] = sql
 
 
 class Projection:
-    """The branches of one origin."""
+    """The branches of one origin; `where` is what people call it: a topic, or a node."""
 
-    def __init__(self, branches: Sequence[Branch], fields: pa.Schema) -> None:
+    def __init__(self, branches: Sequence[Branch], fields: pa.Schema, where: str) -> None:
+        self._where = where
         self._picking = [branch for branch in branches if branch.picks]
         columns: dict[str, int] = {}
         self._computed = [Computed(branch, fields, columns) for branch in branches if not branch.picks]
@@ -133,8 +140,32 @@ class Projection:
     def _run(self, rows: pa.RecordBatch) -> list[pa.Array]:
         if self._statement is None:
             self._statement = Statement(self._name, self._fields, self._expressions)
-        table = self._statement.run(_as_fields(rows, self._fields))
+        try:
+            table = self._statement.run(_as_fields(rows, self._fields))
+        except duckdb.Error as error:
+            raise self._failure(rows, error) from None
         return [column.combine_chunks() for column in table.columns]
+
+    def _failure(self, rows: pa.RecordBatch, error: duckdb.Error) -> Invalid:
+        """What failed, and on which row: each expression is tried by itself, on fewer and fewer rows."""
+        for computed in self._computed:
+            for number, sql in computed.written.items():
+                statement = Statement(self._name, self._fields, [self._expressions[number]])
+                culprit = _first_failing(statement, _as_fields(rows, self._fields))
+                if culprit is not None:
+                    return self._blame(rows.slice(culprit, 1), sql, error)
+        return Invalid(f"an expression on rows of {self._where} fails: {_reason(error)}")
+
+    def _blame(self, row: pa.RecordBatch, sql: str, error: duckdb.Error) -> Invalid:
+        prefix = f"`{self._name}`."
+        named = [name for name in self._fields.names if f"{prefix}`{name}`" in sql]
+        values = ", ".join(f"{name} = {str(row.column(name)[0].as_py())[:60]}" for name in named)
+        partition, offset = (row.column(name)[0].as_py() for name in (PARTITION, OFFSET))
+        written = re.sub(re.escape(prefix) + r"`(\w+)`", r"\1", sql)
+        return Invalid(
+            f"{written} fails on a row of {self._where} ({partition % PARTITIONS}:{offset}, {values}): {_reason(error)}",
+            hint="try_… functions, nullif or a where before it let such rows pass",
+        )
 
 
 def _as_fields(rows: pa.RecordBatch, fields: pa.Schema) -> pa.RecordBatch:
@@ -159,6 +190,29 @@ def _pick(
         columns.append(_typed(column, field.type))
     whole = pa.RecordBatch.from_arrays(columns, schema=branch.schema)
     return whole if chosen is None else whole.filter(chosen)
+
+
+def _first_failing(statement: Statement, rows: pa.RecordBatch) -> int | None:
+    """The index of the first row that a statement fails on."""
+
+    def fails(low: int, high: int) -> bool:
+        try:
+            statement.run(rows.slice(low, high - low))
+        except duckdb.Error:
+            return True
+        return False
+
+    low, high = 0, rows.num_rows
+    if not fails(low, high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fails(low, middle) else (middle, high)
+    return low
+
+
+def _reason(error: duckdb.Error) -> str:
+    return str(error).splitlines()[0]
 
 
 def _quoted(name: str) -> str:

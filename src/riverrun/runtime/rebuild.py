@@ -20,7 +20,7 @@ from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.job import Job
 from riverrun.runtime.manifest import Manifest, computation, home_of
-from riverrun.runtime.outputs import view_spec
+from riverrun.runtime.outputs import view_specs
 from riverrun.runtime.patience import Patience
 from riverrun.views import Last, Store
 
@@ -46,8 +46,7 @@ class Successor:
         for token in store.rebuilds(self.name):
             store.abandon(token)
             _remove(f"{checkpoints}/{self.name}~{token}")
-        specs = [view_spec(flow, job, view, suffix) for view in flow.views.values()]
-        self.token = store.begin_rebuild(self.name, specs)
+        self.token = store.begin_rebuild(self.name, view_specs(flow, job, suffix))
         self.home = f"{checkpoints}/{self.name}~{self.token}"
         durable.make_directory(f"{self.home}/state")
         failpoint("rebuild.begun")

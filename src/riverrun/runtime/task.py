@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from riverrun.runtime.compile.job import Branch, Job, sql_fields
 from riverrun.runtime.projection import Projection
+from riverrun.runtime.settling import settle_rows
 from riverrun.state.directory import StateDirectory
 
 
@@ -29,8 +30,12 @@ class Tasks:
         return self._state
 
     def project(self, origin: str, rows: pa.RecordBatch) -> Iterator[tuple[Branch, pa.RecordBatch]]:
-        """The rows of each branch that is computed here."""
+        """The rows of each branch that is computed here, as they leave the task."""
         if origin not in self._projections:
             fields, is_source = self._origins[origin]
-            self._projections[origin] = Projection(self.job.in_arrow(origin), sql_fields(fields, is_source))
-        return self._projections[origin].rows(rows)
+            topics = {reading.origin: f"topic {reading.topic}" for reading in self.job.readings}
+            where = topics.get(origin, origin)
+            self._projections[origin] = Projection(self.job.in_arrow(origin), sql_fields(fields, is_source), where)
+        for branch, projected in self._projections[origin].rows(rows):
+            if projected.num_rows:
+                yield branch, settle_rows(self.job, branch, projected)

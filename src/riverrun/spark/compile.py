@@ -28,8 +28,9 @@ from riverrun.runtime.epoch import EpochResult, unpack_result
 from riverrun.runtime.exchange import InlineExchange
 from riverrun.runtime.host import run_stage
 from riverrun.runtime.packing import PACKED, PACKED_DDL, Packer
+from riverrun.runtime.transit import report_errors
 from riverrun.spark import transform
-from riverrun.spark.deployment import Deployment, worker
+from riverrun.spark.deployment import Deployment, Worker, worker
 from riverrun.spark.registration import log_source, source_name
 from riverrun.spark.structs import Structs
 from riverrun.spark.types import spark_schema
@@ -164,9 +165,14 @@ def _host(packed: bytes, stage: int) -> Callable[[Batches], Iterator[pa.RecordBa
     def host(batches: Batches) -> Iterator[pa.RecordBatch]:
         here = worker(packed)
         structs = Structs.of_stage(here.tasks.job, here.tasks.job.stages[stage])
-        for batch, rows in run_stage(here.tasks, stage, batches, here.deployment.connect):
-            yield structs.packed(batch)
-            for origin, waiting in rows.items():
-                yield structs.rows(origin, waiting)
+        for batch in report_errors(_stage(here, structs, stage, batches), here.tasks.job.shards):
+            yield batch if batch.schema.equals(structs.schema) else structs.packed(batch)
 
     return host
+
+
+def _stage(here: Worker, structs: Structs, stage: int, batches: Batches) -> Iterator[pa.RecordBatch]:
+    for batch, rows in run_stage(here.tasks, stage, batches, here.deployment.connect):
+        yield structs.packed(batch)
+        for origin, waiting in rows.items():
+            yield structs.rows(origin, waiting)

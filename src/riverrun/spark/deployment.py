@@ -29,12 +29,18 @@ class Deployment:
     start: Mapping[str, Mapping[int, int]] | None
     limit: Limit
     slices: int
+    on_one_machine: bool
     exchange: str | None = None  # a directory that all tasks see; None: rows travel inside Spark
     rebuild: int | None = None  # its token
 
     @property
     def state(self) -> str:
         return f"{self.home}/state"
+
+    @property
+    def planner_error(self) -> str:
+        """Where the planner leaves the error it fails with: of what it raises, Spark passes on the text."""
+        return f"{self.home}/planner-error"
 
     @property
     def finish_mark(self) -> str:
@@ -58,28 +64,12 @@ class Deployment:
         """The exchange of an epoch, for one task or for the driver."""
         if self.exchange is None:
             return InlineExchange()
-        return SharedExchange(self.exchange, epoch, exchange_room(self.limit) // self.slices)
+        return SharedExchange(self.exchange, epoch, self.exchange_room // self.slices)
 
-
-def deploy(
-    river: River,
-    job: Job,
-    flow: str,
-    home: str,
-    start: Mapping[str, Mapping[int, int]] | None,
-    limit: Limit,
-    rebuild: int | None = None,
-    exchange: str | None = None,
-) -> Deployment:
-    """A job in a river, on the processors of this machine."""
-    from riverrun.spark.session import cores  # nothing for tasks
-
-    return Deployment(river.path, job, flow, home, river.views_address, start, limit, cores(), exchange, rebuild)
-
-
-def exchange_room(limit: Limit) -> int:
-    """How many bytes an epoch may have in the exchange: its rows several times, once for each stage."""
-    return 4 * limit.size
+    @property
+    def exchange_room(self) -> int:
+        """How many bytes an epoch may have in the exchange: its rows several times, once for each stage."""
+        return 4 * self.limit.size
 
 
 class Worker:

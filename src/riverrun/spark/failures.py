@@ -7,12 +7,11 @@ import re
 
 from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
 
-from riverrun import errors
 from riverrun.errors import DiskFull, RiverrunError, Transient, Unavailable
 
 log = logging.getLogger("riverrun.spark")
 
-_OURS = re.compile(r"^\s*(?:\S+: )?riverrun\.errors\.([A-Z]\w+): (.+)$", re.MULTILINE)
+_FULL = "java.io.IOException: No space left on device"
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Iteration)\b.*$", re.MULTILINE)
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] (.+)")
 _LOST = re.compile(r"most recent failure: Lost task [^:]*: (?:[\w.$]+: )?(.+)")
@@ -26,17 +25,11 @@ _PATIENCE = 2  # seconds, where waiting is all that is needed
 
 
 def understood(error: BaseException) -> RiverrunError | None:
-    """The error of Riverrun's own that was raised, here or in another process; None when it was something else."""
+    """The error of Riverrun's own; None when it is something else. Those of tasks and of the planner come as what they
+    are; of a disk that is full for Spark itself there is only the text of its exception."""
     if isinstance(error, RiverrunError):
         return error
-    text = str(error)
-    found = _OURS.findall(text)
-    if found:
-        name, message = found[-1]
-        kind = getattr(errors, name, None)
-        if isinstance(kind, type) and issubclass(kind, RiverrunError):
-            return kind(message)
-    if "[Errno 28]" in text or "No space left on device" in text:
+    if _FULL in str(error):
         return DiskFull(cause(error), hint="Make room; the flow goes on by itself then")
     return None
 
@@ -62,9 +55,6 @@ def cause(error: BaseException) -> str:
     text = str(error)
     if isinstance(error, RiverrunError):
         return text
-    ours = _OURS.findall(text)
-    if ours:
-        return str(ours[-1][1])[:_LONGEST]
     raised = _RAISED.findall(text) if "Traceback (most recent call last)" in text else []
     if raised:
         return str(raised[-1])[:_LONGEST]

@@ -6,32 +6,21 @@ where that stands, and one transaction of the home store switches over.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-
-from riverrun.errors import Closed, Conflict, RiverrunError, TimedOut, Unavailable
+from riverrun.errors import Conflict, RiverrunError, TimedOut, Unavailable
 from riverrun.failpoints import failpoint
-from riverrun.flow import Flow
 from riverrun.log.topic import Topic
 from riverrun.position import Position
-from riverrun.river import River
-from riverrun.runtime.compile.job import Job
 from riverrun.runtime.patience import Patience
-from riverrun.runtime.plan import Limit
 from riverrun.runtime.rebuild import Successor
 from riverrun.runtime.status import RebuildProgress
-from riverrun.spark import failures
-from riverrun.spark.compile import SparkJob
-from riverrun.spark.deployment import Deployment, deploy
+from riverrun.spark.context import RunContext
+from riverrun.spark.deployment import Deployment
 from riverrun.spark.progress import RunProgress
-
-log = logging.getLogger("riverrun.spark")
+from riverrun.spark.query import EpochQuery
 
 _GLANCE = 0.1  # seconds between two looks at how far it is
 
@@ -42,52 +31,35 @@ class Rebuild:
     `going_on` raises when it is not wanted any more; `progress` is told of its epochs.
     """
 
-    def __init__(
-        self,
-        river: River,
-        flow: Flow,
-        suffix: str,
-        job: Job,
-        inputs: Mapping[str, Topic],
-        start: Mapping[str, Mapping[int, int]] | None,
-        limit: Limit,
-        spark: SparkSession,
-        stopping: threading.Event,
-        going_on: Callable[[], None],
-        progress: RunProgress,
-    ) -> None:
-        self._flow = flow
-        self._store = river.store
-        self._spark = spark
-        self._stopping = stopping
+    def __init__(self, context: RunContext, going_on: Callable[[], None], progress: RunProgress) -> None:
+        self._context = context
         self._going_on = going_on
-        self._progress = progress
-        self._successor = Successor(flow, suffix, job, river.store, river.checkpoints, inputs)
-        self._name = f"the rebuild of flow {self._successor.name}"
-        self.committer = self._successor.committer
-        home, token = self._successor.home, self._successor.token
-        self.deployment = deploy(river, job, self._successor.name, home, start, limit, token)
-        self._begin = Position(start or {name: topic.begins() for name, topic in inputs.items()})
+        self._store = context.river.store
+        self._successor = Successor(
+            context.flow, context.suffix, context.job, self._store, context.river.checkpoints, context.inputs
+        )
+        self._ending = threading.Event()
+        self._patience = Patience(f"the rebuild of flow {context.name}", self._ending)
+        around = context.surroundings(f"the rebuild of flow {context.name}", self._patience, progress)
+        deployment = context.deploy(self._successor.home, self._successor.token)
+        self.query = EpochQuery(around, deployment, self._successor.committer, lambda: None)
+        self._begin = Position(context.start or {name: topic.begins() for name, topic in context.inputs.items()})
         self._goal = self._successor.goal()
         self.failure: BaseException | None = None  # of the switch, for who waits for it
         self.over = threading.Event()
-        self._ending = threading.Event()
-        self._query: Any = None
-        self._raised: BaseException | None = None
-        self._tries = failures.Tries(self._name)
 
     @property
     def progress(self) -> RebuildProgress:
         """Rows read so far, of those to be read, which are more while the running flow goes on; counted by offsets."""
-        return RebuildProgress(_rows(self.committer.last.positions, self._begin), _rows(self._goal, self._begin))
+        return RebuildProgress(_rows(self.query.committer.last.positions, self._begin), _rows(self._goal, self._begin))
 
     def approach(self) -> None:
         """Follow the running flow until no more than an epoch is left, or until it does not get any closer."""
         left = None
         while True:
             goal = self._successor.goal()
-            gap = _rows(goal, self._begin | self.committer.last.positions)
-            if left is not None and (gap <= self.deployment.limit.rows or gap >= left):
+            gap = _rows(goal, self._begin | self.query.committer.last.positions)
+            if left is not None and (gap <= self._context.limit.rows or gap >= left):
                 break
             self._read_up_to(goal)
             left = gap
@@ -98,8 +70,8 @@ class Rebuild:
         the flow goes on with."""
         self._read_up_to(self._successor.goal())
         self._stop()
-        self._successor.switch(fence, topics, Patience(self._name, self._stopping))
-        return replace(self.deployment, rebuild=None)
+        self._successor.switch(fence, topics, Patience(f"the rebuild of flow {self._context.name}"))
+        return self._context.deploy(self._successor.home)
 
     def abandon(self) -> None:
         """Leave nothing behind, unless it was switched to."""
@@ -109,78 +81,37 @@ class Rebuild:
     def _read_up_to(self, goal: Position) -> None:
         self._goal = goal
         self._successor.stop_at(goal)
-        while not goal <= self.committer.last.positions:
+        while not goal <= self.query.committer.last.positions:
             self._going_on()
             self._keep_running()
             self._store.pause(_GLANCE)
 
     def _keep_running(self) -> None:
+        if not self.query.is_started:
+            self.query.start()
+            return
         try:
-            if self._query is None:
-                self._start()
-            elif not self._query.isActive:
-                self._again(self._query.exception())
-                self._start()
+            if self.query.wait(0.001):
+                raise Unavailable(f"the rebuild of flow {self._context.name} has ended by itself")
         except Exception as error:
-            if not failures.is_gone(error):
-                raise
-            raise Unavailable(f"{self._name}: Spark's JVM has ended") from error
-
-    def _start(self) -> None:
-        self._raised = None
-        self._spark_job = SparkJob(self._spark, self.deployment, self._flow)
-        self._query = (
-            self._spark_job.stream()
-            .writeStream.foreachBatch(self._take)
-            .option("checkpointLocation", f"{self.deployment.home}/checkpoint")
-            .queryName(self.deployment.label)
-            .trigger(processingTime="0 seconds")
-            .start()
-        )
-
-    def _again(self, reported: BaseException | None) -> None:
-        """Pause before the query is started again, or raise what the rebuild fails with."""
-        error = self._raised or reported or Unavailable("the query has ended")
-        self._stopping.wait(self._tries.pause(error, self.committer.last.epoch + 1))
-
-    def _take(self, frame: DataFrame, batch: int) -> None:
-        """Spark's call for each batch."""
-        if self._ending.is_set():
-            raise Closed(f"{self._name} is being stopped")
-        try:
-            if not self.committer.is_committed(batch + 1):
-                begun = time.monotonic()
-                made = self._spark_job.compute(frame, batch + 1)
-                self.committer.check(made)
-                computed = time.monotonic()
-                self._successor.checkpoint.settle(made.control.epoch, made.control.positions)
-                Patience(self._name, self._ending).through(lambda: self.committer.apply(made))
-                self._progress.committed(made, computed - begun, time.monotonic() - computed)
-        except BaseException as error:
-            self._raised = error
-            raise
+            self._ending.wait(self.query.pause_after(error))
+            self.query.start()
 
     def _stop(self) -> None:
         """At once: an epoch in progress is of no use to anybody, unless it was the last."""
         self._ending.set()
-        if self._query is not None:
-            try:
-                self._query.stop()
-            except Exception as error:  # the JVM is gone, and the query with it
-                log.debug("%s could not be stopped: %s", self._name, error)
+        self.query.stop()
 
 
 class Rebuilds:
     """The rebuilds of one run, one at a time: before it goes on, or beside it when somebody asks for one.
 
-    `begin` begins one, `going_on` raises when the run has ended.
+    `going_on` raises when the run has ended.
     """
 
-    def __init__(
-        self, begin: Callable[[Callable[[], None], RunProgress], Rebuild], going_on: Callable[[], None]
-    ) -> None:
+    def __init__(self, context: RunContext, going_on: Callable[[], None]) -> None:
         self.current: Rebuild | None = None
-        self._begin = begin
+        self._context = context
         self._going_on = going_on
         self._ready: Rebuild | None = None  # waits for the run to make room for it
         self._lock = threading.Lock()
@@ -193,7 +124,7 @@ class Rebuilds:
 
     def begin(self, progress: RunProgress) -> Rebuild:
         """Begin the one that the run waits for."""
-        self.current = self._begin(self._going_on, progress)
+        self.current = Rebuild(self._context, self._going_on, progress)
         return self.current
 
     def first(self, take_over: Callable[[], int], topics: Iterable[Topic]) -> Deployment:
@@ -219,7 +150,7 @@ class Rebuilds:
         with self._lock:
             if self.current is not None:
                 raise Conflict(f"flow {flow} is being rebuilt already")
-            self.current = rebuild = self._begin(going_on, RunProgress())
+            self.current = rebuild = Rebuild(self._context, going_on, RunProgress())
         try:
             rebuild.approach()
             self._hand_over(rebuild)

@@ -68,6 +68,31 @@ def session(
         return _ours
 
 
+class Starting:
+    """A session on its way: Spark starts in the background, and is waited for by whoever needs it."""
+
+    def __init__(self, master: str | None, settings: Settings) -> None:
+        self.is_local = is_local(master or "local")
+        self._session: SparkSession | None = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._start, args=(master, settings), name="riverrun-spark", daemon=True)
+        self._thread.start()
+
+    def _start(self, master: str | None, settings: Settings) -> None:
+        try:
+            self._session = session(master, settings)
+        except BaseException as error:
+            self._failure = error
+
+    def session(self) -> SparkSession:
+        """The session, once it is there; raises what kept Spark from starting."""
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+        assert self._session is not None
+        return self._session
+
+
 def cores() -> int:
     """Processors this process may use."""
     return len(os.sched_getaffinity(0))
@@ -82,7 +107,7 @@ def spark_home() -> str:
 def _start(conf: Mapping[str, str], options: Sequence[str]) -> Any:
     java, home = find_java(), spark_home()
     every = ["-XX:+UseParallelGC", *options]
-    if not _is_local(conf["spark.master"]):
+    if not is_local(conf["spark.master"]):
         return jvm.submit(java, home, every, conf)
     path = archive.location(java, home)
     if options or not os.path.exists(path):
@@ -94,7 +119,8 @@ def _start(conf: Mapping[str, str], options: Sequence[str]) -> Any:
         return jvm.start(java, home, every, conf)
 
 
-def _is_local(master: str) -> bool:
+def is_local(master: str) -> bool:
+    """Whether all of Spark runs on this machine."""
     return master.startswith("local")
 
 
@@ -165,7 +191,7 @@ def _beside(spark: SparkSession) -> SparkSession:
 
 def _defaults(master: str, settings: Settings) -> dict[str, str]:
     return {
-        **(_ON_ONE_MACHINE if _is_local(master) else {}),
+        **(_ON_ONE_MACHINE if is_local(master) else {}),
         **_sql_defaults(),
         "spark.app.name": "riverrun",
         "spark.master": master,

@@ -28,10 +28,10 @@ from riverrun.runtime.patience import Patience
 from riverrun.runtime.plan import Plan
 from riverrun.runtime.planner import Planner
 from riverrun.runtime.source import LogSource, Range, control, ranges
+from riverrun.runtime.transit import leave_error, report_errors
 from riverrun.spark.deployment import Deployment, worker
 from riverrun.spark.structs import Structs
-from riverrun.views import Last
-from riverrun.views.places import open_store
+from riverrun.views import Last, open_store
 
 _PATIENCE = 0.5  # how long the planner waits for rows before it says "nothing new"; ended by new rows at once
 _GLANCE = 0.05  # seconds between two looks at how far a rebuild may read
@@ -134,7 +134,8 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
-        return self.planner.first().to_json()
+        with leave_error(self._worker.deployment.planner_error):
+            return self.planner.first().to_json()
 
     def getDefaultReadLimit(self) -> Any:
         from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -142,16 +143,24 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
-        return self.planner.next(Plan.from_json(start)).to_json()
+        with leave_error(self._worker.deployment.planner_error):
+            return self.planner.next(Plan.from_json(start)).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return list(self.planner.slices(Plan.from_json(start), Plan.from_json(end)))
+        with leave_error(self._worker.deployment.planner_error):
+            return list(self.planner.slices(Plan.from_json(start), Plan.from_json(end)))
 
     def commit(self, end: dict[str, Any]) -> None:
         return
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Slice)
+        job = self._worker.tasks.job
+        structs = Structs.of_sources(job)
+        for batch in report_errors(self._read(partition), job.shards):
+            yield batch if batch.schema.equals(structs.schema) else structs.packed(batch)
+
+    def _read(self, partition: Slice) -> Iterator[pa.RecordBatch]:
         control = msgspec.msgpack.decode(partition.control, type=Control) if partition.control is not None else None
         exchange = self._worker.deployment.connect(partition.epoch)
         if partition.whole:
@@ -159,10 +168,10 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
             result = compute_epoch(self._worker.tasks, self._worker.topics(), partition.ranges, control)
             yield pack_result(result, exchange)
         else:
-            yield from self._read(partition, control, exchange)
+            yield from self._read_slice(partition, control, exchange)
         exchange.close()
 
-    def _read(self, partition: Slice, control: Control | None, exchange: Exchange) -> Iterator[pa.RecordBatch]:
+    def _read_slice(self, partition: Slice, control: Control | None, exchange: Exchange) -> Iterator[pa.RecordBatch]:
         job = self._worker.tasks.job
         structs = Structs.of_sources(job)
         packer = Packer(job.shards, exchange)

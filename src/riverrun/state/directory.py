@@ -44,7 +44,7 @@ ALL_SHARDS = "*"
 VERSION = 2
 INLINE_BYTES = 64 << 10
 _EPOCH = re.compile(r"(\d+)-")
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 class StateDirectory:

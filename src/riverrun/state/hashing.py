@@ -7,10 +7,12 @@ bits, and -0.0 as 0.0. It is no promise of equality; whoever finds a row by its 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from polars.datatypes import DataTypeClass
 
 from riverrun.errors import Invalid
 from riverrun.state.frames import numbers, present
@@ -52,6 +54,13 @@ def hash_columns(rows: pl.DataFrame, columns: Sequence[str], before: Hashes | No
     return total
 
 
+def can_hash(kind: pl.DataType | DataTypeClass) -> bool:
+    """Whether there are hashes of this type; lists and maps have none."""
+    if isinstance(kind, pl.Struct):
+        return all(can_hash(field.dtype) for field in kind.fields)
+    return not kind.is_nested()
+
+
 def combine(hashes: Hashes, numbers: npt.NDArray[np.int64]) -> Hashes:
     """One hash for each pair of a hash and a number."""
     total = (hashes ^ numbers.view(np.uint64)) * _ROUND
@@ -77,14 +86,12 @@ def _bits_of(column: pl.Series) -> Hashes:
     """64 bits that follow from each value; under a null, any."""
     kind = column.dtype
     if kind.is_integer() or kind == pl.Boolean or (kind.is_temporal() and not kind.is_nested()):
-        bits: Hashes = numbers(column.cast(pl.Int64)).view(np.uint64)
-        return bits
+        return cast(Hashes, numbers(column.cast(pl.Int64)).view(np.uint64))
     if kind.is_float():
         # adding 0.0 turns -0.0 into 0.0; all NaN become the one NaN of NumPy
         values = numbers(column.cast(pl.Float64)) + 0.0
         values[np.isnan(values)] = np.nan
-        bits = values.view(np.uint64)
-        return bits
+        return cast(Hashes, values.view(np.uint64))
     if kind in (pl.String, pl.Binary):
         return _hash_bytes(column)
     if kind.is_decimal():

@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 
 from riverrun.state.equality import equal_at
-from riverrun.state.frames import Mask, constant, frame_of, pick, stack
+from riverrun.state.frames import Mask, frame_of, pick, stack, take
 from riverrun.state.hashing import Hashes, hash_columns
-from riverrun.state.order import Indexes, ascending, inverse, lexicographic
+from riverrun.state.order import Indexes, ascending, lexicographic
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Groups:
 
     order: Indexes
     starts: Indexes
-    hashes: Hashes
-    """Of each group."""
+    hashes: Hashes | None = None
+    """Of each group, where rows were gathered by them."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -42,11 +42,13 @@ class Groups:
     @cached_property
     def last(self) -> Indexes:
         """The last row of each group."""
-        return self.order[np.append(self.starts[1:], len(self.order)) - 1]
+        last: Indexes = self.order[self.starts + self.sizes - 1]
+        return last
 
     @cached_property
     def sizes(self) -> Indexes:
-        return np.diff(self.starts, append=len(self.order))
+        sizes: Indexes = np.diff(self.starts, append=len(self.order))
+        return sizes
 
     @cached_property
     def numbers(self) -> Indexes:
@@ -81,6 +83,17 @@ def group_rows(
     return groups
 
 
+def stretches(values: Indexes) -> Groups:
+    """Rows that follow each other and have equal values, as groups."""
+    return Groups(np.arange(len(values)), np.flatnonzero(_differ(values)))
+
+
+def pairs_of(height: int) -> Groups:
+    """Two frames of this height, one below the other: the rows of the same place, as groups."""
+    places = np.arange(2 * height)
+    return Groups(places.reshape(2, height).T.ravel(), places[::2])
+
+
 def _differ(values: Indexes | Hashes) -> Mask:
     """Which values differ from the one before."""
     differ = np.ones(len(values), np.bool_)
@@ -93,7 +106,9 @@ def _agree(rows: pl.DataFrame, key: Sequence[str], groups: Groups, begins: Mask)
     if len(key) == 1 and rows.schema[key[0]].is_integer() and not rows.get_column(key[0]).null_count():
         return True  # the hash of one integer can be undone
     others = groups.order[~begins]
-    return bool(equal_at(rows, others, rows, groups.first[groups.numbers[others]], [(name, name) for name in key]).all())
+    return bool(
+        equal_at(rows, others, rows, groups.first[groups.numbers[others]], [(name, name) for name in key]).all()
+    )
 
 
 def _exact_numbers(keys: pl.DataFrame) -> Indexes:
@@ -113,3 +128,32 @@ def number_keys(*keys: pl.DataFrame, hashes: Sequence[Hashes] | None = None) -> 
         hashes = [hash_columns(frame, names) for frame in alike]
     groups = group_rows(stack(alike), names, np.concatenate(list(hashes)))
     return np.split(groups.numbers, np.cumsum([frame.height for frame in keys])[:-1]), len(groups)
+
+
+def equal_to_any(rows: pl.DataFrame, others: pl.DataFrame, key: Sequence[str]) -> Mask:
+    """Which rows agree in `key` with one of the others."""
+    if not rows.height or not others.height:
+        return np.zeros(rows.height, np.bool_)
+    (mine, theirs), count = number_keys(pick(rows, key), pick(others, key))
+    among = np.zeros(count, np.bool_)
+    among[theirs] = True
+    return among[mine]
+
+
+def first_of_each(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+    """The first row of each key, in the order they are in."""
+    groups = group_rows(rows, key)
+    return rows if len(groups) == rows.height else take(rows, np.sort(groups.first))
+
+
+def last_of_each(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+    """The last row of each key, in the order they are in."""
+    groups = group_rows(rows, key)
+    return rows if len(groups) == rows.height else take(rows, np.sort(groups.last))
+
+
+def placed(at: Indexes, count: int) -> Indexes:
+    """For each of `count` keys the place of its row, when `at` says whose each row is; -1 where there is none."""
+    places = np.full(count, -1)
+    places[at] = np.arange(len(at))
+    return places

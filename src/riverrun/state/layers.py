@@ -186,7 +186,8 @@ class RunTable:
         if not is_ascending(hashes):
             order = ascending(hashes)
             hashes = hashes[order]
-        buckets = numbers(keys.get_column(self.spec.bucket))[order] if self.spec.bucket in on else None
+        bucket = self.spec.bucket
+        buckets = numbers(keys.get_column(bucket))[order] if bucket and bucket in on else None
         return Asked(keys, hashes, order, buckets)
 
     def _equal(self, keys: pl.DataFrame, at: Indexes, run: SortedRun, rows: Indexes) -> Mask:

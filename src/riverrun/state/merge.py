@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from riverrun.state.frames import Mask, numbers, stack, take
-from riverrun.state.hashing import Hashes, combine, hash_columns
+from riverrun.state.hashing import Hashes, can_hash, combine, hash_columns
 from riverrun.state.keys import group_rows
 from riverrun.state.order import Indexes
 from riverrun.state.sorted_run import SortedRun
@@ -50,6 +50,7 @@ def newest(rows: pl.DataFrame, hashes: Hashes, spec: TableSpec) -> Indexes:
     if spec.bucket in more:
         hashes = combine(hashes, numbers(rows.get_column(spec.bucket)))
         more.remove(spec.bucket)
+    more = [name for name in more if can_hash(spec.schema[name])]  # all columns are compared, whatever their hashes
     return group_rows(rows, spec.key, hash_columns(rows, more, hashes) if more else hashes).first
 
 

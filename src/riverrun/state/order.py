@@ -48,9 +48,10 @@ def is_ascending(values: Integers) -> bool:
 
 def lexicographic(*columns: Integers) -> Indexes:
     """Indexes that sort rows by the first column, then by the second …; equal rows stay as they come."""
-    order = ascending(columns[-1])
-    for column in columns[-2::-1]:
-        order = order[ascending(column[order])]
+    order = np.arange(len(columns[0]))
+    for column in columns[::-1]:
+        if not is_ascending(ordered := column[order]):
+            order = order[ascending(ordered)]
     return order
 
 
@@ -67,3 +68,11 @@ def written_out(first: Indexes, lengths: Indexes) -> tuple[Indexes, Indexes]:
         return np.arange(len(first)), first
     before = np.cumsum(lengths) - lengths
     return np.repeat(np.arange(len(first)), lengths), np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def by_time_and_log(time: Integers, partition: Integers, offset: Integers) -> Indexes:
+    """Indexes that sort rows by time, those of one time as they are in the log."""
+    same = partition[1:] == partition[:-1]
+    if ((partition[1:] > partition[:-1]) | (same & (offset[1:] >= offset[:-1]))).all():
+        return ascending(time)
+    return lexicographic(time, partition, offset)

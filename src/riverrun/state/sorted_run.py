@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from riverrun.state.frames import Mask, constant, frame_of, index, numbers, take, typed
+from riverrun.state.frames import Mask, constant, frame_of, index, numbers, take
 from riverrun.state.hashing import Hashes
 from riverrun.state.order import Indexes, ascending, lexicographic, written_out
 from riverrun.state.table import TableSpec
@@ -91,7 +91,7 @@ class SortedRun:
         if self._batch is not None:
             return self._batch
         gone = constant(GONE, False, pl.Boolean(), self.rows) if self.gone is None else pl.Series(GONE, self.gone)
-        columns = [*self.frame.rechunk().get_columns(), gone, pl.Series(HASH, self.hashes)]
+        columns = [*(column.rechunk() for column in self.frame), gone, pl.Series(HASH, self.hashes)]
         arrays = [column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in columns]
         described = {"segments": [[s.start, s.stop, s.lo, s.hi] for s in self.segments]}
         schema = pa.schema(
@@ -149,9 +149,7 @@ class SortedRun:
         parts = []
         for segment in self._overlapping(lo, hi):
             rows = np.arange(segment.start, segment.stop)
-            if self.buckets is not None and not (
-                (lo is None or segment.lo >= lo) and (hi is None or segment.hi < hi)
-            ):
+            if self.buckets is not None and not ((lo is None or segment.lo >= lo) and (hi is None or segment.hi < hi)):
                 inside = self.buckets[segment.start : segment.stop]
                 fits = np.ones(len(inside), np.bool_) if lo is None else inside >= lo
                 rows = rows[fits if hi is None else fits & (inside < hi)]

@@ -36,7 +36,7 @@ from riverrun.runtime.planner import Planner
 from riverrun.runtime.task import Tasks
 from riverrun.testing.result import EpochSeen, Result, appendable, moment, topic_rows, view_changes, view_rows
 from riverrun.testing.script import Advance, Append, Crash, Delete, Process, Step, Tick
-from riverrun.views.sqlite import SqliteStore
+from riverrun.views import open_store
 
 _SECOND = 1_000_000
 _SHARED_MEMORY = "/dev/shm"  # files that need not outlive the run
@@ -107,7 +107,7 @@ class LocalRun:
     def _start(self) -> None:
         """What a run does when it starts, from nothing or from what an earlier one left."""
         flow = self._flow
-        self._store = self._opened.enter_context(SqliteStore(f"{self._home}/views.db"))
+        self._store = self._opened.enter_context(open_store(f"{self._home}/views.db"))
         self._job = compile_flow(flow, self._shards)
         self._tasks = Tasks(self._job)
         fence = self._store.take_fence(flow.name)

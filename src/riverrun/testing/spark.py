@@ -31,7 +31,7 @@ def run_on_spark(
     max_rows: int,
 ) -> Result:
     """A `Tick` really waits, a crash stops the query between epochs, and what several appends bring may take several."""
-    from riverrun.spark.query import Run
+    from riverrun.spark.run import Run
 
     if now is not None:
         raise Invalid("with Spark, rows are received when they are", hint="Leave now out, or use engine='local'")
@@ -54,7 +54,7 @@ def run_on_spark(
 
 
 def _again(run: Any, river: River, flow: Flow, crash: Crash, max_rows: int) -> Any:
-    from riverrun.spark.query import Run
+    from riverrun.spark.run import Run
 
     if crash.at is not None:
         raise Invalid(f"a crash at {crash.at} needs engine='local'")

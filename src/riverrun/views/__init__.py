@@ -1,15 +1,28 @@
-"""Views: results that flows keep up to date, in SQLite or PostgreSQL.
+"""Views: results that flows keep up to date, in stores of their own.
 
-Read `spec` and `epoch` (what goes in), `store` (the contract), `net` (the sum of weighted rows), `sqlstore` (the
-commit), then `view` (what people use). `sqlite` and `postgres` are the databases' own ways.
+Read `spec` and `epoch` (what goes in), `settled` (an epoch's changes, by key), `store` (the contract), then `view` (what
+people use). Stores: `sql`, in SQLite or PostgreSQL.
 """
 
 from riverrun.views.changelog import Change
 from riverrun.views.epoch import Epoch, Last
-from riverrun.views.places import open_store
 from riverrun.views.selection import Condition, Selection
+from riverrun.views.settled import Settled, settle
 from riverrun.views.spec import ViewSpec
-from riverrun.views.store import Store
+from riverrun.views.store import Store, open_store
 from riverrun.views.view import Snapshot, View
 
-__all__ = ["Change", "Condition", "Epoch", "Last", "Selection", "Snapshot", "Store", "View", "ViewSpec", "open_store"]
+__all__ = [
+    "Change",
+    "Condition",
+    "Epoch",
+    "Last",
+    "Selection",
+    "Settled",
+    "Snapshot",
+    "Store",
+    "View",
+    "ViewSpec",
+    "open_store",
+    "settle",
+]

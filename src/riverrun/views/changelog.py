@@ -1,31 +1,28 @@
-"""The changes of a view, kept per commit as Arrow blobs, and the cursors that name a place among them."""
+"""The changes of a view: as people see them, as blobs of Arrow that stores keep, and the cursors that name a place in them."""
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from riverrun.errors import Invalid
 from riverrun.views.columns import rows_of
-from riverrun.views.layout import Layout
-from riverrun.views.ops import DELETE, INSERT, OLD, OP
+from riverrun.views.layout import DELETE, INSERT, OLD, OP, layout_of
 from riverrun.views.spec import ViewSpec
-
-if TYPE_CHECKING:
-    import polars as pl
 
 PART_ROWS = 1 << 15
 _CURSOR = re.compile(r"([0-9]{1,18})(?::([0-9]{1,18}))?")
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of a view's row. `op` is "insert", "update" or "delete"; `cursor` is the place just behind it."""
+    """One change of a view's row. `op` is "insert", "update" or "delete"; `cursor` is the place just after it."""
 
     op: str
     before: dict[str, Any] | None
@@ -35,7 +32,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """A place in a view's changes: behind the first `done` of a commit, or behind all of it (`done` is None).
+    """A place in a view's changes: after the first `done` of a commit, or after all of it (`done` is None).
 
     >>> str(Cursor.parse("17:3")), str(Cursor.parse("17"))
     ('17:3', '17')
@@ -49,41 +46,58 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
-        found = _CURSOR.fullmatch(text) if isinstance(text, str) else None
-        if not found:
+        """The cursor that `str()` wrote."""
+        parts = _CURSOR.fullmatch(text) if isinstance(text, str) else None
+        if not parts:
             raise Invalid(f"not a cursor: {text!r}", hint="Give the .cursor of a change, as it was")
-        return cls(int(found[1]), None if found[2] is None else int(found[2]))
+        return cls(int(parts[1]), None if parts[2] is None else int(parts[2]))
 
 
-def pack(changes: pl.DataFrame) -> tuple[int, Iterator[tuple[int, bytes]]]:
-    """How many changes there are, and blobs of a bounded number of them, each with its number."""
-    return _count(changes), _parts(changes)
+def count(changes: pa.RecordBatch | pa.Table) -> int:
+    """How many changes there are; an update is one."""
+    return int(changes.num_rows - (pc.sum(pc.equal(changes.column(OP), OLD)).as_py() or 0))
 
 
-def _count(changes: pl.DataFrame) -> int:
-    return changes.height - int((changes[OP] == OLD).sum())
+def pack(parts: Sequence[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+    """The changes as blobs of a bounded number of them, each with its number. What is small goes together."""
+    together: list[pa.RecordBatch] = []
+    rows = 0
+    for part in parts:
+        if together and rows + part.num_rows > PART_ROWS:
+            yield from _blobs(together)
+            together, rows = [], 0
+        together.append(part)
+        rows += part.num_rows
+    yield from _blobs(together)
 
 
-def _parts(changes: pl.DataFrame) -> Iterator[tuple[int, bytes]]:
-    import polars as pl
+def _blobs(parts: Sequence[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+    changes = pa.Table.from_batches(parts).combine_chunks() if parts else None
+    start, end = 0, changes.num_rows if changes else 0
+    while changes and start < end:
+        length = min(PART_ROWS, end - start)
+        if changes.column(OP)[start + length - 1].as_py() == OLD:  # an update is never split
+            length += 1
+        blob = changes.slice(start, length)
+        start += length
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_file(out, blob.schema, options=_COMPRESSED) as writer:
+            writer.write_table(blob)
+        yield count(blob), out.getvalue().to_pybytes()
 
-    start = 0
-    while start < changes.height:
-        part = changes.slice(start, PART_ROWS)
-        if part[OP][-1] == OLD:  # an update is never split
-            part = changes.slice(start, PART_ROWS + 1)
-        start += part.height
-        out = io.BytesIO()
-        part.write_ipc(out, compression="lz4", compat_level=pl.CompatLevel.oldest())
-        yield _count(part), out.getvalue()
+
+def unpack(blob: bytes, spec: ViewSpec) -> pa.Table:
+    """The changes in a blob, as they are kept; what they are is in the last column, whatever that was called."""
+    table = pa.ipc.open_file(pa.BufferReader(blob)).read_all()
+    return table.rename_columns([*layout_of(spec).columns, OP])
 
 
 def changes_of(blob: bytes, spec: ViewSpec, commit: int, before: int, total: int) -> Iterator[Change]:
     """The changes in a blob of a commit of `total` changes, `before` of them in earlier blobs."""
-    kept = pa.ipc.open_file(pa.BufferReader(blob)).read_all()
+    kept = unpack(blob, spec)
     at = before
     old: dict[str, Any] | None = None
-    for op, row in zip(kept.column(OP).to_pylist(), rows_of(Layout.of(spec).give_back(kept)), strict=True):
+    for op, row in zip(kept.column(OP).to_pylist(), rows_of(layout_of(spec).give_back(kept)), strict=True):
         if op == OLD:
             old = row
             continue

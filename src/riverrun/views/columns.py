@@ -1,16 +1,16 @@
 """How values of Arrow types are kept in stores, and back: the same value and type comes out that went in.
 
-Inside a store a column is one of four things (`Kept`): a whole number, a double, text or bytes.
+Inside a store a column is one of four things (`Kept`): a whole number, a double, a string or bytes.
 
 | Spark type | kept as |
 |---|---|
 | boolean, tinyint … bigint | whole number |
 | date, timestamp, timestamp_ntz | whole number: days, microseconds since 1970 |
 | float, double | double |
-| decimal | text with the column's scale |
-| string | text |
+| decimal | string with the column's scale |
+| string | string |
 | binary | bytes |
-| array, map, struct | JSON text; inside it times and decimals are text, bytes are base64, NaN and infinities are text |
+| array, map, struct | JSON; inside it times and decimals are strings, bytes are base64, NaN and infinities are strings |
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Kept(Enum):
 
     WHOLE = "whole"
     DOUBLE = "double"
-    TEXT = "text"
+    STRING = "string"
     BYTES = "bytes"
 
     @property
@@ -45,7 +45,7 @@ class Kept(Enum):
         return _ARROW[self]
 
 
-_ARROW = {Kept.WHOLE: pa.int64(), Kept.DOUBLE: pa.float64(), Kept.TEXT: pa.string(), Kept.BYTES: pa.binary()}
+_ARROW = {Kept.WHOLE: pa.int64(), Kept.DOUBLE: pa.float64(), Kept.STRING: pa.string(), Kept.BYTES: pa.binary()}
 
 
 def kept_as(kind: pa.DataType) -> Kept:
@@ -57,7 +57,7 @@ def kept_as(kind: pa.DataType) -> Kept:
         return Kept.DOUBLE
     if is_.is_binary(kind):
         return Kept.BYTES
-    return Kept.TEXT
+    return Kept.STRING
 
 
 def is_nested(kind: pa.DataType) -> bool:
@@ -88,7 +88,7 @@ def give_back(values: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.Chunk
 
 
 def scalar(value: Any, name: str, kind: pa.DataType) -> pa.Array:
-    """One value as an Arrow array of the column's type; text is read as the type, as in a URL or on a command line."""
+    """One value as an Arrow array of the column's type; a string is read as the type, as in a URL or on a command line."""
     try:
         if isinstance(value, str) and not pa.types.is_string(kind):
             if pa.types.is_timestamp(kind):

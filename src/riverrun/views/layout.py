@@ -1,8 +1,12 @@
-"""How a view's rows lie in a table: columns c0, c1, … of the four kept kinds, and which of them are the key."""
+"""How rows of a view lie in stores, the same in all of them: columns c0, c1, … of the four kept kinds, some of them the key.
+
+Changes of a view lie so, too, with one more column, `OP`, which says what each row is.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,45 +18,43 @@ from riverrun.views.spec import ViewSpec
 if TYPE_CHECKING:
     import polars as pl
 
+OP = "_riverrun:op"
+"""Begins with an underscore, so that no column of a topic or a flow is called so; views' columns have other names here."""
+
+INSERT, DELETE, OLD, NEW = range(4)
+"""A new row; a row that is gone; the row before an update, next to it the row after."""
+
 _ONLY = "single"
-
-
-def quoted(name: str) -> str:
-    """A name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Table columns of a view. A view without key columns gets one that is always 0, so that it has one row."""
+    """Kept columns of a view. A view without key columns gets one that is always 0, so that it has one row."""
 
     spec: ViewSpec
     columns: tuple[str, ...]
     kinds: tuple[Kept, ...]
     key: tuple[str, ...]
 
-    @classmethod
-    def of(cls, spec: ViewSpec) -> Layout:
-        columns = tuple(f"c{i}" for i in range(len(spec.names)))
-        kinds = tuple(kept_as(field.type) for field in spec.arrow)
-        if not spec.key:
-            return cls(spec, (*columns, _ONLY), (*kinds, Kept.WHOLE), (_ONLY,))
-        return cls(spec, columns, kinds, tuple(columns[spec.names.index(name)] for name in spec.key))
-
     def kind(self, column: str) -> Kept:
+        """What a column holds."""
         return self.kinds[self.columns.index(column)]
+
+    @property
+    def changes(self) -> pa.Schema:
+        """The columns of changes of the view."""
+        return pa.schema([*zip(self.columns, (_LARGE[kind] for kind in self.kinds), strict=True), (OP, pa.int8())])
 
     def keep(self, rows: pa.Table) -> pl.DataFrame:
         """Weighted rows of the view as they are kept."""
         import polars as pl
 
         spec = self.spec
-        what = f"changes of view {spec.name!r}"
         schema = spec.arrow.append(pa.field(WEIGHT, pa.int64()))
-        fitting = conform(rows, schema, what)
+        fitting = conform(rows, schema, f"changes of view {spec.name!r}")
         columns = {f"c{i}": keep(column) for i, column in enumerate(fitting.columns[:-1])}
         if not spec.key:
-            columns[_ONLY] = pa.array([0], pa.int64()).take(pa.nulls(fitting.num_rows, pa.int64()).fill_null(0))
+            columns[_ONLY] = pa.repeat(pa.scalar(0, pa.int64()), fitting.num_rows)
         frame = pl.from_arrow(pa.table({**columns, WEIGHT: fitting.columns[-1]}))
         assert isinstance(frame, pl.DataFrame)
         return frame
@@ -68,3 +70,17 @@ class Layout:
         """A table of kept rows from plain lists, one per column."""
         arrays = [pa.array(values, kind.arrow) for values, kind in zip(columns, self.kinds, strict=True)]
         return pa.table(arrays, names=list(self.columns))
+
+
+# As Polars writes strings: so that nothing is limited to 2 GiB, and nothing is copied on the way back.
+_LARGE = {kind: kind.arrow for kind in Kept} | {Kept.STRING: pa.large_string(), Kept.BYTES: pa.large_binary()}
+
+
+@lru_cache(maxsize=1024)
+def layout_of(spec: ViewSpec) -> Layout:
+    """The layout of a view."""
+    columns = tuple(f"c{i}" for i in range(len(spec.names)))
+    kinds = tuple(kept_as(field.type) for field in spec.arrow)
+    if not spec.key:
+        return Layout(spec, (*columns, _ONLY), (*kinds, Kept.WHOLE), (_ONLY,))
+    return Layout(spec, columns, kinds, tuple(columns[spec.names.index(name)] for name in spec.key))

@@ -18,8 +18,8 @@ OPERATORS = (*COMPARISONS, "has")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`column operator value`. Text is read as the column's type. `eq` and `ne` take None; `has` is for text, and takes
-    A for a."""
+    """`column operator value`. A string is read as the column's type. `eq` and `ne` take None; `has` looks for a part of a
+    string, whatever the case of its letters."""
 
     column: str
     operator: str
@@ -45,7 +45,7 @@ def check_count(name: str, number: object) -> None:
     if number is None:
         return
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 62:
-        raise Invalid(f"{name} must be a whole number from 0, not {number!r}")
+        raise Invalid(f"{name} must be a whole number, 0 or more, not {number!r}")
 
 
 def comparable(spec: ViewSpec, name: str) -> int:
@@ -65,7 +65,7 @@ def value_of(spec: ViewSpec, condition: Condition) -> Any:
     if condition.value is None and condition.operator not in ("eq", "ne"):
         raise Invalid(f"view {spec.name!r}: null is neither more nor less than a value of {condition.column!r}")
     if condition.operator == "has" and not (pa.types.is_string(kind) and isinstance(condition.value, str)):
-        raise Invalid(f"view {spec.name!r}: {condition.column!r} is {kind}; only text has text in it")
+        raise Invalid(f"view {spec.name!r}: {condition.column!r} is {kind}; only strings have strings in them")
     if condition.operator == "has":
         return "%" + re.sub("([!%_])", r"!\1", condition.value) + "%"
     return keep(scalar(condition.value, condition.column, kind))[0].as_py()

@@ -13,6 +13,7 @@ What every store promises:
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,6 +22,8 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from riverrun.durations import Duration
+from riverrun.errors import Invalid, Unavailable
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.epoch import Epoch, Last, ViewProgress
@@ -32,9 +35,7 @@ class Store(ABC):
     """Views, and how far each flow is."""
 
     def __init__(self) -> None:
-        self._commits = threading.Condition()
-
-    # Writing
+        self._news = threading.Condition()
 
     @abstractmethod
     def take_fence(self, flow: str, run: str | None = None) -> int:
@@ -65,7 +66,8 @@ class Store(ABC):
     @abstractmethod
     def commit(self, epoch: Epoch) -> bool:
         """Apply an epoch; False when it is there already. `Fenced` when a newer run has taken over, `Conflict` when
-        the epoch is not the next one, or is there with other positions."""
+        the epoch is not the next one, or is there with other positions. Settled changes are only written: nothing of
+        them is sorted, netted or converted again."""
 
     @abstractmethod
     def last(self, flow: str, rebuild: int | None = None) -> Last:
@@ -93,8 +95,6 @@ class Store(ABC):
     def abandon(self, rebuild: int) -> None:
         """Remove a rebuild's tables."""
 
-    # Reading
-
     @abstractmethod
     def flows(self) -> list[str]:
         """The flows that have written here, by name."""
@@ -121,7 +121,7 @@ class Store(ABC):
 
     @abstractmethod
     def select(self, view: str, selection: Selection) -> pa.Table:
-        """The rows a selection means, the visible columns. Its values never become part of an SQL text."""
+        """The rows a selection means, the visible columns. Its values are never read as part of a query."""
 
     @abstractmethod
     def matching(self, spec: ViewSpec, rows: pa.Table, where: str) -> pa.Table:
@@ -139,13 +139,13 @@ class Store(ABC):
 
     @abstractmethod
     def changes(self, view: str, after: Cursor | None) -> Iterator[Change]:
-        """The changes kept behind the cursor (None: all that are kept), and no waiting. `OutOfRange` when some of
+        """The changes kept after the cursor (None: all that are kept), and no waiting. `OutOfRange` when some of
         them are no longer kept."""
 
     @abstractmethod
     def changed(self, flow: str, after: int | None) -> tuple[int, dict[str, int]]:
-        """The flow's newest commit, and how many rows of each of its views changed in the commits behind `after`, as
-        far as those are kept (None: none are counted)."""
+        """The flow's newest commit, and how many rows of each of its views changed in the commits after `after`, as far
+        as those are kept (None: none are counted)."""
 
     @abstractmethod
     def version(self, view: str, at: Position | int) -> tuple[ViewProgress, pa.Table]:
@@ -158,13 +158,13 @@ class Store(ABC):
 
     def pause(self, seconds: float) -> None:
         """Wait for so long, or until this object commits an epoch: for those who wait for news."""
-        with self._commits:
-            self._commits.wait(seconds)
+        with self._news:
+            self._news.wait(seconds)
 
     def announce(self) -> None:
         """Wake those in `pause`."""
-        with self._commits:
-            self._commits.notify_all()
+        with self._news:
+            self._news.notify_all()
 
     def __enter__(self) -> Self:
         return self
@@ -173,3 +173,25 @@ class Store(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def open_store(place: str | os.PathLike[str], *, create: bool = True, changes_kept: Duration = "1 hour") -> Store:
+    """The store at a place: "postgresql://…", or a file for SQLite. `create=False` refuses a file that is not there."""
+    from riverrun.views.sql.sqlstore import SqlStore
+
+    where = os.fspath(place)
+    scheme, is_url, _ = where.partition("://")
+    if not is_url:
+        from riverrun.views.sql.sqlite import SqliteDatabase
+
+        return SqlStore(SqliteDatabase(where, create=create), changes_kept)
+    if scheme not in ("postgresql", "postgres"):
+        raise Invalid(f"there is no view store for {scheme}://", hint="Views are kept in a file or in postgresql://…")
+    try:
+        from riverrun.views.sql.postgres import PostgresDatabase
+    except ImportError as error:
+        raise Unavailable(
+            f"views in PostgreSQL need a package that is not installed: {error.name}",
+            hint='Install it: pip install "riverrun[postgres]"',
+        ) from None
+    return SqlStore(PostgresDatabase(where), changes_kept)

@@ -16,8 +16,7 @@ from riverrun.errors import Invalid, NotFound, OutOfRange, TimedOut, Unavailable
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import rows_of, scalar
-from riverrun.views.epoch import ViewProgress
-from riverrun.views.positions import Positions, as_position
+from riverrun.views.epoch import Positions, ViewProgress, as_position
 from riverrun.views.selection import check_count
 from riverrun.views.spec import ViewSpec
 from riverrun.views.store import Store
@@ -49,8 +48,7 @@ class View:
     ) -> dict[str, Any] | None:
         """The row with this key, or None. A composite key is a list in the key's order, or a dict by column."""
         self._wait_for(at_least, timeout)
-        found = self._store.lookup(self.name, _key_parts(self.spec, key))
-        rows = rows_of(found)
+        rows = rows_of(self._store.lookup(self.name, _key_parts(self.spec, key)))
         return rows[0] if rows else None
 
     def rows(
@@ -84,17 +82,17 @@ class View:
     ) -> list[dict[str, Any]]:
         """One read-only query in the store's SQL; every view of the store is a table under its own name."""
         if not isinstance(query, str):
-            raise Invalid(f"a query is a text, not {query!r}", hint='Write "select … from view"')
+            raise Invalid(f"a query is a string, not {query!r}", hint='Write "select … from view"')
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
             raise Invalid(f"parameters are a list or a dict, not {parameters!r}")
         self._wait_for(at_least, timeout)
         return self._store.query(query, parameters, seconds(timeout))
 
     def changes(self, since: str | None = None, timeout: Duration | None = None) -> Iterator[Change]:
-        """The changes behind a cursor, then new ones as they come. Without `since`: from the oldest that is kept.
+        """The changes after a cursor, then new ones as they come. Without `since`: from the oldest that is kept.
 
         The loop ends after `timeout` without a change; without one it goes on until it is left. `OutOfRange` when
-        changes behind the cursor are no longer kept.
+        changes after the cursor are no longer kept.
         """
         return self._follow(None if since is None else Cursor.parse(since), seconds(timeout))
 
@@ -115,7 +113,7 @@ class View:
 
     @property
     def cursor(self) -> str:
-        """The place behind the newest change: `changes(since=view.cursor)` gives only what comes from now on."""
+        """The place after the newest change: `changes(since=view.cursor)` gives only what comes from now on."""
         return str(Cursor(self._store.progress(self.name).commit))
 
     @property
@@ -230,10 +228,10 @@ class Snapshot:
 
     def get(self, key: Any) -> dict[str, Any] | None:
         """The row with this key, or None."""
-        found = self._table
+        table = self._table
         for name, part in zip(self._spec.key, _key_parts(self._spec, key), strict=True):
-            found = found.filter(_equal(found.column(name), part[0]))
-        rows = rows_of(found)
+            table = table.filter(_equal(table.column(name), part[0]))
+        rows = rows_of(table)
         return rows[0] if rows else None
 
     def rows(self, where: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
@@ -243,8 +241,8 @@ class Snapshot:
     def arrow(self, where: str | None = None, limit: int | None = None) -> pa.Table:
         """The same rows as an Arrow table."""
         check_count("limit", limit)
-        found = self._table if where is None else self._store.matching(self._spec, self._table, where)
-        return found.slice(0, limit)
+        rows = self._table if where is None else self._store.matching(self._spec, self._table, where)
+        return rows.slice(0, limit)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from riverrun.columns import ROW_ID
 from riverrun.flow.operators.node import Node, unseen
@@ -15,6 +15,10 @@ class End:
     """A result with a name."""
 
     kind: ClassVar[str]
+    settling: ClassVar[Literal["net", "upserts"] | None] = None
+    """What the changes of a table are made into where all of a key's changes are together."""
+
+    key: tuple[str, ...] = ()
     name: str
     node: Node
     place: Place
@@ -34,6 +38,11 @@ class End:
         """Whether a row of a stream replaces the one before it that has the same key."""
         return False
 
+    @property
+    def settles_new(self) -> bool:
+        """Whether every row is there for itself."""
+        return False
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ViewEnd(End):
@@ -43,7 +52,7 @@ class ViewEnd(End):
     """
 
     kind = "view"
-    key: tuple[str, ...]
+    settling = "net"
     history: int | None = None
 
     @property
@@ -59,13 +68,17 @@ class ViewEnd(End):
     def newest_wins(self) -> bool:
         return not self.node.is_table and not self.keeps_all
 
+    @property
+    def settles_new(self) -> bool:
+        return self.keeps_all
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TopicEnd(End):
     """A derived topic: rows of a stream, or one row or tombstone per changed key of a table."""
 
     kind = "topic"
-    key: tuple[str, ...] = ()
+    settling = "upserts"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

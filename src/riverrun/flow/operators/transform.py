@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from riverrun.columns import TIME
 from riverrun.flow.operators.node import Columns, Row
 from riverrun.flow.schema import Schema
+from riverrun.flow.user_code import hash_of, name_of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,19 +51,7 @@ class Transform(Row):
 
     @property
     def label(self) -> str:
-        return f"transform {getattr(self.function, '__qualname__', type(self.function).__qualname__)}"
+        return f"transform {name_of(self.function)}"
 
     def settings(self, wanted: Columns) -> dict[str, Any]:
-        return {"code": code(self.function), "columns": self.columns}
-
-
-def code(function: Callable[[Any], Any]) -> str:
-    """A hash of the function's text, or of its bytecode where there is no text, and of plain values it encloses."""
-    try:
-        text = inspect.getsource(function)
-    except (OSError, TypeError):
-        compiled = getattr(function, "__code__", None)
-        text = f"{compiled.co_code!r}{compiled.co_names!r}{compiled.co_consts!r}" if compiled else repr(type(function))
-    enclosed = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    plain = [repr(value) for value in enclosed if isinstance(value, str | int | float | bool | tuple | None)]
-    return hashlib.sha256("|".join([text, *plain]).encode()).hexdigest()
+        return {"code": hash_of(self.function), "columns": self.columns}

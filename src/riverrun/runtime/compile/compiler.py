@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import polars as pl
 import pyarrow as pa
@@ -22,16 +23,19 @@ from riverrun.runtime.compile.branch import Analyst, Branches, Request, Target
 from riverrun.runtime.compile.job import (
     MOMENT,
     RAW,
+    Branch,
     Correction,
     Engine,
     Job,
     Operator,
     Reading,
+    Settling,
     Transformed,
     late_schema,
     with_tombstones,
 )
 from riverrun.runtime.compile.row_id import hidden_type, topic_numbers
+from riverrun.runtime.compile.view_spec import view_spec
 from riverrun.runtime.operators import kernel_of
 
 
@@ -62,7 +66,7 @@ class _Compiler:
                 stages.setdefault(depth(node), []).append(self._operator(node))
         for end in flow.ends:
             self._end(end)
-        return Job(
+        job = Job(
             flow=flow.name,
             shards=self._shards,
             readings=tuple(readings),
@@ -70,6 +74,8 @@ class _Compiler:
             branches=tuple(self._branches.laid),
             transforms=tuple(transforms),
         )
+        views = {end.id: view_spec(flow, job, end) for end in flow.views.values()}
+        return replace(job, views=views, keys={end.id: end.key for end in flow.derived.values()})
 
     def _origins(self) -> set[str]:
         """The origins somebody reads. A table of which only the versions are wanted need not be made."""
@@ -201,7 +207,19 @@ class _Compiler:
         ways = list(paths(end.node))
         request = Request(end.node, wanted, hidden=end.hidden_key, united=len(ways) > 1)
         for path in ways:
-            self._branches.lay(path, Target(end.id), request)
+            branch = self._branches.lay(path, Target(end.id), request)
+            if len(ways) == 1 and branch.engine == "arrow":
+                self._branches.laid[branch.index] = replace(branch, settling=_settling(end, path.origin, branch))
+
+
+def _settling(end: End, origin: Node, branch: Branch) -> Settling | None:
+    """Whether one task has everything that an epoch brings for a key of an end: its origin's shards are by that key."""
+    if end.settles_new and not end.node.retracts:
+        return "new"
+    if not end.node.is_table or end.settling is None:
+        return None
+    in_key = {item.column for item in branch.items if item.name in end.key}
+    return end.settling if set(origin.routes[0]) <= in_key else None
 
 
 def _known(kind: ddl.Type | None, node: Node) -> ddl.Type:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -17,6 +17,7 @@ from riverrun.columns import DELETED, KEY, OFFSET, PARTITION, RECEIVED, TIME, WA
 from riverrun.flow.composition import Item
 from riverrun.kernels.kernel import Kernel
 from riverrun.runtime.compile.row_id import hidden_type
+from riverrun.views.spec import ViewSpec
 
 MOMENT = pa.timestamp("us", "UTC")
 # Every row carries these: event time, weight, and where it stands in the order of its input.
@@ -35,6 +36,10 @@ _OF_OTHERS = (TIME, PARTITION, OFFSET, WEIGHT)
 
 Engine = Literal["arrow", "spark"]
 """What computes a branch: the task itself, on Arrow, or Spark's JVM between two tasks."""
+
+Settling = Literal["net", "new", "upserts"]
+"""What a task makes of rows for an end, since it has all that an epoch brings for their keys: the net changes of a view;
+new rows of a view that keeps every row; the rows and tombstones of a derived topic."""
 
 RAW = ":raw"
 """The origin of a table source's rows, before they are a table."""
@@ -61,6 +66,7 @@ class Branch:
     way: int = 0  # the first of its ways to the input, of several, so that a row that comes twice has two ids
     added: tuple[str, ...] = ()  # hidden parts of the key that rows are given when they arrive
     by_position: bool = False  # what tells the origin's rows apart is their position in the log
+    settling: Settling | None = None  # None: the driver does it, or there is nothing to do
 
     @property
     def picks(self) -> bool:
@@ -150,6 +156,8 @@ class Job:
     stages: tuple[tuple[Operator, ...], ...]
     branches: tuple[Branch, ...]
     transforms: tuple[Transformed, ...] = ()
+    views: Mapping[str, ViewSpec] = field(default_factory=dict)  # end id → how its store keeps it
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of derived topics, by end id
 
     @property
     def sources(self) -> Mapping[str, pa.Schema]:

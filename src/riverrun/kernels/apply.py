@@ -1,0 +1,145 @@
+"""`s.apply(step, by, state, output)`: a user's function over all keys of a step at once.
+
+It gets the remembered rows of the keys that have new rows or want to be woken, the new rows, and the clock; it gives the
+rows to remember of these keys, and the rows to hand on. A key that is not among the rows it gives is forgotten. A
+remembered row with `_wake` is handed in again when the watermark has passed that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.durations import from_micros
+from riverrun.errors import Invalid, RiverrunError
+from riverrun.kernels.changes import refuse_retractions
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Counts, EpochClock, Step
+from riverrun.state.equality import equijoin
+from riverrun.state.hashing import hash_columns
+from riverrun.state.table import State, TableSpec
+
+WAKE = "_wake"
+STAMP = pl.Datetime("us", "UTC")
+
+Function = Callable[[pl.DataFrame, pl.DataFrame, "ApplyClock"], tuple[pl.DataFrame, pl.DataFrame]]
+
+
+@dataclass(frozen=True)
+class ApplyClock:
+    """What time it is for a step: no row older than `watermark` is in time any more; None before that is known.
+
+    `final` says that the input has ended: this step is the last one.
+    """
+
+    watermark: datetime | None
+    final: bool
+
+    @classmethod
+    def of(cls, clock: EpochClock) -> ApplyClock:
+        known = MIN_TIME < clock.end < MAX_TIME
+        return cls(from_micros(clock.end) if known else None, clock.end >= MAX_TIME)
+
+
+@dataclass(frozen=True)
+class ApplyKernel:
+    """`state` and `output` are the columns of what is remembered, without the key, and of what is handed on, with it.
+
+    `who` is how errors name the function.
+    """
+
+    function: Function
+    by: tuple[str, ...]
+    schema: Mapping[str, pl.DataType]
+    state: Mapping[str, pl.DataType]
+    output: Mapping[str, pl.DataType]
+    who: str
+
+    @property
+    def _key(self) -> dict[str, pl.DataType]:
+        return {name: self.schema[name] for name in self.by}
+
+    @property
+    def tables(self) -> Mapping[str, TableSpec]:
+        remembered = TableSpec({**self._key, **self.state, WAKE: pl.Int64()}, identity=self.by, probe=self.by)
+        wakes = TableSpec({**self._key, WAKE: pl.Int64()}, identity=self.by, probe=self.by, bucket=WAKE)
+        return {"remembered": remembered, "wakes": wakes}
+
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
+        rows = inputs["in"]
+        refuse_retractions(rows, self.who)
+        by = list(self.by)
+        woken = state["wakes"].scan(hi=clock.end + 1)
+        touched = pl.concat([rows.select(by), woken.select(by)]).unique(maintain_order=True)
+        before = state["remembered"].probe(touched)[0]
+        before = equijoin(touched, before, by, "inner", maintain_order="left")
+        given = rows.select(*self.schema, pl.col(TIME).cast(STAMP))
+        shown = before.with_columns(pl.col(WAKE).cast(STAMP))
+        after, out = self._call(shown, given, ApplyClock.of(clock))
+        self._remember(state, before, self._checked_state(after, touched))
+        times = pl.concat([rows.select(*by, TIME), woken.select(*by, pl.col(WAKE).alias(TIME))])
+        return Step(self._handed_on(out, times, clock), {"in": Counts(read=len(rows), accepted=len(rows))})
+
+    def _call(self, before: pl.DataFrame, rows: pl.DataFrame, clock: ApplyClock) -> tuple[pl.DataFrame, pl.DataFrame]:
+        try:
+            made = self.function(before, rows, clock)
+        except RiverrunError as error:
+            raise Invalid(f"{self.who}: {error.message}", hint=error.hint) from error
+        except Exception as error:
+            raise Invalid(f"{self.who} failed: {type(error).__name__}: {error}") from error
+        if not isinstance(made, tuple) or len(made) != 2 or not all(isinstance(one, pl.DataFrame) for one in made):
+            raise Invalid(f"{self.who} must return two Polars frames: what to remember, and what to hand on")
+        return made
+
+    def _checked_state(self, after: pl.DataFrame, touched: pl.DataFrame) -> pl.DataFrame:
+        wake = [] if WAKE in after.columns else [pl.lit(None, pl.Int64).alias(WAKE)]
+        kinds = {**self._key, **self.state}
+        rows = self._typed(after.with_columns(wake), {**kinds, WAKE: STAMP}, "what to remember")
+        rows = rows.with_columns(pl.col(WAKE).cast(pl.Int64))
+        if rows.select(self.by).is_duplicated().any():
+            raise Invalid(f"{self.who} remembers a key twice", hint="One row for each key")
+        if len(equijoin(rows, touched, self.by, "anti")):
+            raise Invalid(f"{self.who} remembers a key that it was not given", hint="Only keys of this step may change")
+        return rows
+
+    def _typed(self, frame: pl.DataFrame, kinds: Mapping[str, Any], what: str) -> pl.DataFrame:
+        missing = [name for name in kinds if name not in frame.columns]
+        if missing:
+            raise Invalid(f"{self.who}: {what} has no column {', '.join(map(repr, missing))}: {frame.columns}")
+        try:
+            return frame.select(pl.col(name).cast(kind) for name, kind in kinds.items())
+        except pl.exceptions.PolarsError as error:
+            raise Invalid(f"{self.who}: {what} has another type: {str(error).splitlines()[0]}") from None
+
+    def _remember(self, state: State, before: pl.DataFrame, after: pl.DataFrame) -> None:
+        by = list(self.by)
+        state["remembered"].remove(equijoin(before.select(by), after, by, "anti"))
+        state["remembered"].put(after)
+        state["wakes"].remove(before.filter(pl.col(WAKE).is_not_null()).select(*by, WAKE))
+        state["wakes"].put(after.filter(pl.col(WAKE).is_not_null()).select(*by, WAKE))
+
+    def _handed_on(self, out: pl.DataFrame, times: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
+        """Results with their event time, where they do not say it the newest of their key's rows, and an id."""
+        timed = TIME in out.columns
+        kinds = {**self.output, **({TIME: STAMP} if timed else {})}
+        rows = self._typed(out, kinds, "what to hand on")
+        if timed:
+            rows = rows.with_columns(pl.col(TIME).cast(pl.Int64))
+        else:
+            newest = times.group_by(self.by, maintain_order=True).agg(pl.col(TIME).max())
+            rows = equijoin(rows, newest, self.by, "left", maintain_order="left")
+        if rows[TIME].null_count():
+            raise Invalid(
+                f"{self.who} hands on a row without a time, or of a key that it was not given",
+                hint="Give it a column _time",
+            )
+        hashes = hash_columns(rows, self.by)
+        partition = pl.Series(PARTITION, (hashes >> np.uint64(33)).astype(np.int32))
+        numbered = rows.with_columns(partition)
+        nth = numbered.select(pl.int_range(pl.len(), dtype=pl.Int64).over(PARTITION)).to_series()
+        return numbered.with_columns((nth + (clock.epoch << 31)).alias(OFFSET), pl.lit(1, pl.Int8).alias(WEIGHT))

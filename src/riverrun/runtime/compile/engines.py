@@ -1,0 +1,47 @@
+"""Which expressions of a flow the tasks compute, and which Spark has to, without asking Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from riverrun import ddl
+from riverrun.flow import Flow
+from riverrun.flow.composition import Item
+from riverrun.flow.operators.node import Node
+from riverrun.runtime.compile.compiler import compile_flow
+from riverrun.runtime.compile.job import Engine, Job
+
+
+@dataclass(frozen=True)
+class ComputedBy:
+    """The expressions on the way from a topic or node to a node or end: what computes them, and why not the tasks."""
+
+    origin: str
+    target: str
+    engine: Engine
+    reason: str | None
+
+
+def engines_of(job: Job) -> list[ComputedBy]:
+    """The engines of all branches that compute anything."""
+    computing = [branch for branch in job.branches if not branch.picks]
+    return [ComputedBy(b.origin.partition(":")[0], b.target, b.engine, b.reason) for b in computing]
+
+
+def plan_engines(flow: Flow, engine: Engine) -> list[ComputedBy]:
+    """The same for a flow that is not compiled yet."""
+    return engines_of(compile_flow(flow, 1, _Guess(), engine))
+
+
+class _Guess:
+    """Stands in for Spark where only the engine matters: what it would be asked for is taken for a string."""
+
+    def types(self, origin: str, fields: pa.Schema, items: Sequence[Item]) -> Mapping[str, pa.DataType]:
+        return {item.name: pa.string() for item in items}
+
+    def transformed(self, node: Node, columns: pa.Schema) -> pa.Schema:
+        declared = [(name, pa.string() if kind is None else ddl.to_arrow(kind)) for name, kind in node.schema.columns]
+        return pa.schema(declared) if declared else columns

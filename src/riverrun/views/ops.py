@@ -1,4 +1,0 @@
-"""What a row in a list of changes says."""
-
-OP = "_op"  # the column
-INSERT, DELETE, OLD, NEW = range(4)
