@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from bench.flow.kept import Changes, weighted
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count
 from riverrun.flow.operators.ends import ViewEnd
@@ -62,10 +63,10 @@ class Sinkless(Announcing):
         self.show = False
         self.shown: pa.Table | None = None
 
-    def _changes(self, end: ViewEnd, result: EpochResult) -> pa.Table:
+    def _changes(self, end: ViewEnd, result: EpochResult) -> Changes:
         if self.show:
-            self.shown = super()._changes(end, result)
-        return pa.table({})
+            self.shown = weighted(self._job.views[end.id], super()._changes(end, result))
+        return []
 
 
 class FlowQuery:

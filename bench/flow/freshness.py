@@ -81,7 +81,7 @@ def _through_flow(river: River, crew: Crew, seconds: float) -> tuple[np.ndarray,
 def _through_spark(river: River, crew: Crew, seconds: float) -> np.ndarray:
     make(river, "plain")
     ends: list[int] = []
-    frame = native.per_minute(native.source(session(), river.path, "plain", cores(), None))
+    frame = native.per_minute(native.source(session(), river.path, "plain", counting.COLUMNS, cores(), None))
     checkpoint = f"{river.path}/native/live"
     query = native.NativeQuery(session(), frame, checkpoint, lambda: ends.append(time.monotonic_ns()))
     try:

@@ -17,11 +17,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import Row
 
+from riverrun import ddl
 from riverrun.log.topic import Topic
 from riverrun.river import River
 
 Offsets = Mapping[str, int]
-COLUMNS = ["user", "at"]
 ROCKS = {
     # the only store that `transformWithState` works with
     "spark.sql.streaming.stateStore.providerClass": (
@@ -38,8 +38,11 @@ class Slice(InputPartition):
 
 
 class Reader(DataSourceStreamReader):
-    def __init__(self, river: str, topic: str, slices: int, cuts: Sequence[Offsets] | None) -> None:
+    def __init__(
+        self, river: str, topic: str, columns: Sequence[str], slices: int, cuts: Sequence[Offsets] | None
+    ) -> None:
         self._where = (river, topic)
+        self._columns = columns
         self._slices = slices
         self._cuts = cuts
 
@@ -65,7 +68,7 @@ class Reader(DataSourceStreamReader):
         assert isinstance(partition, Slice)
         topic = _topic(*self._where)
         for number, start, end in partition.ranges:
-            yield from topic.batches({number: start}, {number: end}, COLUMNS)
+            yield from topic.batches({number: start}, {number: end}, self._columns)
 
     def commit(self, end: Offsets) -> None:
         return
@@ -81,8 +84,11 @@ def _topic(river: str, name: str) -> Topic:
     return _rivers[river].topic(name)
 
 
-def source(spark: SparkSession, river: str, topic: str, slices: int, cuts: Sequence[Offsets] | None) -> DataFrame:
-    """The topic as a stream of users and times; an epoch goes from one of the `cuts` to the next."""
+def source(
+    spark: SparkSession, river: str, topic: str, columns: str, slices: int, cuts: Sequence[Offsets] | None
+) -> DataFrame:
+    """Columns of the topic, as DDL, as a stream; an epoch goes from one of the `cuts` to the next."""
+    names = [column.name for column in ddl.parse(columns)]
 
     class FlatLog(DataSource):
         @classmethod
@@ -90,10 +96,10 @@ def source(spark: SparkSession, river: str, topic: str, slices: int, cuts: Seque
             return "bench_log"
 
         def schema(self) -> str:
-            return "user string, at timestamp"
+            return columns
 
         def streamReader(self, schema: object) -> Reader:
-            return Reader(river, topic, slices, cuts)
+            return Reader(river, topic, names, slices, cuts)
 
     spark.dataSource.register(FlatLog)
     return spark.readStream.format("bench_log").load()
@@ -139,6 +145,7 @@ class NativeQuery:
         checkpoint: str,
         done: Callable[[], object],
         settings: Mapping[str, str] | None = None,
+        mode: str = "update",
     ) -> None:
         self._done = done
         self.show = False
@@ -148,7 +155,7 @@ class NativeQuery:
         try:
             self._query = (
                 frame.writeStream.foreachBatch(self._take)
-                .outputMode("update")
+                .outputMode(mode)
                 .option("checkpointLocation", checkpoint)
                 .trigger(processingTime="0 seconds")
                 .start()
@@ -163,6 +170,12 @@ class NativeQuery:
         else:
             rows.write.format("noop").mode("overwrite").save()
         self._done()
+
+    def seconds(self) -> list[float]:
+        """What each epoch took, once everything that is there has been processed."""
+        self._query.processAllAvailable()
+        epochs = [progress["durationMs"] for progress in self._query.recentProgress]
+        return [took["triggerExecution"] / 1000 for took in epochs if "addBatch" in took]
 
     def failure(self) -> object:
         return self._query.exception() if not self._query.isActive else None

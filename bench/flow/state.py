@@ -82,7 +82,7 @@ class Stage:
 
     def native(self, work: Callable[[Any], Any], settings: dict[str, str] | None = None) -> Contestant:
         turn, spark = Turn(), session()
-        frame = work(native.source(spark, self.river.path, self.name, cores(), self.cuts))
+        frame = work(native.source(spark, self.river.path, self.name, counting.COLUMNS, cores(), self.cuts))
         checkpoint = f"{self.river.path}/native/{self.name}-{next(_numbers)}"
         return Contestant(turn, native.NativeQuery(spark, frame, checkpoint, turn.done, settings))
 

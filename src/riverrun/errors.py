@@ -5,7 +5,9 @@ RiverrunError
 │   ├── RecordTooLarge
 │   ├── Misplaced      flow.relation: a method of streams used on a table, or the reverse (also an AttributeError)
 │   ├── PortInUse      another program listens there
-│   └── Unverified     expressions.__init__: an expression that only Spark computes
+│   ├── UnknownSyntax  flow.syntax: an expression in words that only Spark reads
+│   ├── Unmatched      expressions.regex: a regular expression that Java reads in another way
+│   └── Unverified     expressions.forms: an expression that only Spark computes
 ├── NotFound           a topic, view, group or column that does not exist (also a LookupError)
 ├── Conflict           it exists already and says something else
 ├── OutOfRange         a position that is no longer kept, or beyond the end of the log

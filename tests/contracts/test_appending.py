@@ -129,6 +129,15 @@ def test_without_a_key_a_batch_stays_whole_and_batches_go_round(log: Log) -> Non
     assert sorted(p.pop() for p in partitions) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
+def test_without_a_key_a_numbered_batch_has_its_partition_whoever_appends_it(log: Log) -> None:
+    topic = log.topic(partitions=3)
+    topic.append(rows(99))
+    for i in range(6):
+        topic.append(rows(i), producer="p", sequence=7 + i)
+    went = {row["n"]: row["_partition"] for row in topic.read().select(["n", "_partition"]).to_pylist()}
+    assert [went[i] for i in range(6)] == [(7 + i) % 3 for i in range(6)]
+
+
 def test_a_batch_that_is_refused_leaves_nothing_behind(log: Log) -> None:
     topic = log.topic(key="user", time="at", partitions=4)
     good = [row for i in range(100) for row in rows(i, user=f"u{i}")]

@@ -113,6 +113,10 @@ w - INTERVAL 2 DAYS; w - timestamp'2026-01-01 00:00:00' > INTERVAL 1 DAY; hour(w
 month(w); day(w); year(day); to_date(w); datediff(w, day)
 date_trunc('hour', w); date_trunc('DAY', w); date_trunc('minute', w); date_trunc('week', w); date_trunc('month', w)
 date_trunc('quarter', w)
+dayofweek(w); date_format(w, 'yyyy'); split(s, ','); m / 3; substring(s, 0, 2); substring(s, i); locate('a', s, 2)
+trim(BOTH 'a' FROM s); unix_timestamp(w); ln(d); log10(e); regexp_extract(s, 'a(.)', 1); split_part(s, ' ', -1)
+date_trunc('decade', w); w + INTERVAL 1 MONTH; cast(s as binary); pmod(i, 3); day + INTERVAL 1 DAY; try_cast(s as int)
+last_day(w); concat(s, r'\\d'); s LIKE 'a\\\\%b'; m / (m + 1)
 unix_micros(w); unix_millis(w); unix_seconds(w); p.x; p.x + 1; upper(p.name); coalesce(p.x, 0) + i
 """
 SQL = [text.strip() for line in EXPRESSIONS.strip().splitlines() for text in line.split(";") if text.strip()]
@@ -128,14 +132,8 @@ SQL += [
 ]
 
 REFUSED = """
-xxhash64(s); hash(s); dayofweek(w); date_format(w, 'yyyy'); from_json(s, 'x int'); split(s, ','); cast(d as string)
-m / 3; m / m; round(d, i)
-substring(s, 0, 2); substring(s, i); locate('a', s, 2); trim(BOTH 'a' FROM s); unix_timestamp(w); ln(d)
-regexp_extract(s, 'a(.)', 1); split_part(s, ' ', -1); split_part(s, t, 1); split_part(s, '', 1); split_part(s, ' ', i)
-date_trunc('decade', w); w + INTERVAL 1 MONTH; transform(array(1, 2), x -> x + 1); map('a', 1)['a']; initcap(s)
-cast(s as binary)
-pmod(i, 3); s LIKE 'a\\\\%b'; s LIKE t; day + INTERVAL 1 DAY; try_cast(s as int)
-to_char(i, '0009'); log10(d); collate(s, 'UTF8_LCASE'); to_date(s, 'yyyy'); to_date(s); concat(s, r'\\d')
-sha2(s, 512); cast(p as string); last_day(w); format_string('%s', s); levenshtein(s, t)
+xxhash64(s); hash(s); from_json(s, 'x int'); cast(d as string); round(d, i); split_part(s, t, 1); split_part(s, '', 1)
+split_part(s, ' ', i); transform(array(1, 2), x -> x + 1); map('a', 1)['a']; initcap(s); s LIKE t; to_char(i, '0009')
+collate(s, 'UTF8_LCASE'); sha2(s, 512); cast(p as string); format_string('%s', s); levenshtein(s, t)
 """
 UNKNOWN = [text.strip() for line in REFUSED.strip().splitlines() for text in line.split(";") if text.strip()]

@@ -102,7 +102,7 @@ def test_a_view_with_a_key_has_the_newest_row_in_log_order() -> None:
 def test_what_duckdb_cannot_say_is_refused() -> None:
     flow = Flow("shop")
     flow.view("dear", orders(flow).where("xxhash64(user) % 2 = 0"))
-    with pytest.raises(Invalid, match=r"(?i)xxhash64.* is not known to mean the same without Spark"):
+    with pytest.raises(Invalid, match=r"(?i)xxhash64.* is not in the verified set"):
         run_flow(flow, {"orders": [order("ada", 1)]})
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from riverrun.errors import Transient
 from riverrun.river import River
-from riverrun.runtime.status import AlertStatus, Lag
+from riverrun.runtime.status import AlertStatus, ComputedBy, Lag
 from riverrun.serve.pages.arrival_sample import ArrivalSample
 from riverrun.serve.pages.chart import choose_span
 from riverrun.serve.pages.graph_layout import HEIGHT, lay_out
@@ -329,6 +329,16 @@ def test_the_numbers_of_a_run(served: Callable[..., httpx.Client]) -> None:
     assert {"value": "12400", "title": "12 400 rows per second"} in page.of("data")
     assert "2 kB" in page.text
     assert "3 rows 30 % of what was read" in page.text
+
+
+def test_who_computes_the_expressions_of_a_node(served: Callable[..., httpx.Client]) -> None:
+    source, group = (node["id"] for node in TellingRun().flow.to_json()["nodes"])
+    by_tasks = ComputedBy(group, "view-totals", "arrow", None)
+    by_spark = ComputedBy(source, group, "spark", "soundex(user) is not in the verified set")
+    http = served(TellingRun(expressions=(by_tasks, by_spark)))
+    assert "ok Spark" in look(http, "/").text and "ok tasks" in look(http, "/").text
+    assert "computed by Spark: soundex(user) is not in the verified set" in look(http, f"/?node={group}").text
+    assert "computed by the tasks" in look(http, "/?node=view-totals").text
 
 
 def test_the_ledger_adds_up(served: Callable[..., httpx.Client]) -> None:

@@ -21,6 +21,13 @@ def spark_session() -> Iterator[object]:
     spark.stop()
 
 
+@pytest.fixture(params=["arrow", "spark"])
+def expressions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The test runs twice: expressions are computed by tasks where they can be, and all of them by Spark."""
+    monkeypatch.setenv("RIVERRUN_EXPRESSIONS", request.param)
+    return str(request.param)
+
+
 @pytest.fixture
 def river(tmp_path, spark_session) -> Iterator[River]:
     with River(tmp_path / "river") as river:

@@ -46,7 +46,7 @@ def joins() -> Flow:
     return flow
 
 
-def test_all_joins_come_to_the_same() -> None:
+def test_all_joins_come_to_the_same(expressions: str) -> None:
     orders = [
         {"n": i, "user": "abcd"[i % 4], "item": ["tea", "rye", "gin"][i % 3], "at": at(i * 1.5)} for i in range(40)
     ]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from riverrun.runtime.branch import Item
+
+from riverrun.flow.composition import Item
 
 NAMES = ["it's", "a`b", "a\\b", "a b", "select"]
 
@@ -34,12 +35,12 @@ def test_columns_of_a_transform(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_expressions_that_spark_is_asked_about(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from riverrun.spark import compile
+    from riverrun.spark import analyst
 
     rows: Any = Listening()
-    monkeypatch.setattr(compile.SparkAnalyst, "_empty", lambda *_: rows)
-    monkeypatch.setattr(compile, "arrow_schema", lambda _: pa.schema([(name, pa.int32())]))
-    found = compile.SparkAnalyst(rows).types("a", pa.schema([]), [Item(name, None, "f(1)")])
+    monkeypatch.setattr(analyst.SparkAnalyst, "_empty", lambda *_: rows)
+    monkeypatch.setattr(analyst, "arrow_schema", lambda _: pa.schema([(name, pa.int32())]))
+    found = analyst.SparkAnalyst(rows).types("a", pa.schema([]), [Item(name, None, "f(1)")])
     assert found == {name: pa.int32()}
     quoted = "`" + name.replace("`", "``") + "`" if name != "select" else name
     assert rows.asked == (f"f(1) AS {quoted}",)

@@ -49,7 +49,7 @@ def revenue(river, suffix: str = "") -> dict:
     return {(r["user"], r["window_start"]): (r["n"], r["total"]) for r in river.view("revenue" + suffix).rows()}
 
 
-def test_views_and_topics_follow_the_log(river):
+def test_views_and_topics_follow_the_log(expressions, river):
     topic = river.topic("orders", ORDERS, key="user", time="at", fsync="os")
     first, second = orders(0, 300), orders(300, 400)
     topic.append(first)
@@ -66,6 +66,7 @@ def test_views_and_topics_follow_the_log(river):
         run.process(timeout="60 seconds")  # the run knows of its commit a little later than readers of the view
         status = run.status()
         assert status["lag"]["topics"] == {"orders": 0}
+        assert {one["engine"] for one in status["expressions"]} == {expressions}
     # stopped, and resumed where it stopped
     topic.append(orders(400, 500))
     with river.run(shop()) as run:

@@ -38,7 +38,7 @@ def test_expressions_mean_the_same(spark_session: Any) -> None:
     assert {sql: both for sql, both in found.items() if both[0] != both[1]} == {}
 
 
-def test_a_script_comes_to_the_same() -> None:
+def test_a_script_comes_to_the_same(expressions: str) -> None:
     flow = Flow("shop")
     stream = flow.stream("orders", SCHEMA, time="at", key="user", lateness="5 seconds", max_skew="1 hour")
     users = flow.table("users", "user string, city string", key="user")
@@ -66,7 +66,7 @@ def test_a_script_comes_to_the_same() -> None:
     assert local.watermarks == spark.watermarks
 
 
-def test_sql_reaches_spark_as_it_was_written() -> None:
+def test_sql_reaches_spark_as_it_was_written(expressions: str) -> None:
     """Names, texts and functions that a parser would write in another way, through several nodes."""
     flow = Flow("written")
     stream = flow.stream("orders", "`it's` string, `a``b` int, n int, at timestamp", time="at")

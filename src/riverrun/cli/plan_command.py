@@ -12,7 +12,7 @@ from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_ri
 from riverrun.cli.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from riverrun.runtime.compile.engines import ComputedBy
+    from riverrun.runtime.status import ComputedBy
 
 
 def plan(flow_file: FlowArgument, json: JsonOption = False, river: RiverOption = DEFAULT_RIVER) -> None:

@@ -1,7 +1,7 @@
 """What to compute, as data.
 
 Read `flow.py` (what a user declares), then `relation.py`, `stream.py` and `table.py` (what follows from what), then
-`nodes/` (what a declaration becomes). `expressions.py` and `inference.py` understand Spark SQL; nothing here runs it.
+`operators/` (what a declaration becomes). `expressions.py` and `inference.py` understand Spark SQL; nothing here runs it.
 """
 
 from riverrun.flow.flow import Flow

@@ -180,14 +180,14 @@ class _Reading:
     def checked(self, tree: exp.Expression, tokens: Sequence[Any]) -> Expression:
         """The expression that these tokens are, from the first of the text."""
         self.check_calls(tree, tokens)
-        made = infer(tree, self.type_of, {})
         for part in tree.find_all(exp.Column):
-            self.type_of(part)
+            self.type_of(tuple(step.name for step in part.parts))
+        sql = self.sql[: tokens[-1].end + 1]
         places = text.references(tree, self.sql, tokens, {name.lower() for name in (*self.schema, *self.hidden)})
         found = tuple(replace(place, column=self.known(place.column)) for place in places)
         return Expression(
-            sql=self.sql[: tokens[-1].end + 1],
-            type=made,
+            sql=sql,
+            type=infer(sql, self.type_of),
             columns=tuple(self.used),
             canonical=" ".join(text.normal(token, self.sql) for token in tokens),
             references=found,
@@ -220,10 +220,8 @@ class _Reading:
             hint="Read again, the same rows must give the same results; _received is the time a row came in",
         )
 
-    def type_of(self, tree: exp.Expression | None) -> Type | None:
+    def type_of(self, names: tuple[str, ...]) -> Type | None:
         """The type of a column or of a field inside it; marks the column as used."""
-        assert tree is not None
-        names = [part.name for part in tree.parts]
         known = self.known(names[0])
         return HIDDEN[known] if self.carried(known) else self.field(self.schema[known], names)
 
@@ -249,7 +247,7 @@ class _Reading:
         known = [*self.schema, *(sorted(self.hidden) if name.startswith("_") else ())]
         raise NotFound(f"there is no column {name!r} in {self.sql!r}", hint=did_you_mean(name, known))
 
-    def field(self, known: Type | None, names: list[str]) -> Type | None:
+    def field(self, known: Type | None, names: tuple[str, ...]) -> Type | None:
         for above, name in pairwise(names):
             inner = known.element if isinstance(known, Array) else known
             if isinstance(inner, Struct):

@@ -1,11 +1,11 @@
 """What is known about Spark's functions: their result types, and which ones a row expression may not call.
 
-Result types are looked up by the name a function has in SQL, and by the name sqlglot's parser gives it.
+Result types are looked up by the name a function has in SQL.
 """
 
 from __future__ import annotations
 
-from riverrun.ddl import Array, Type
+from riverrun.ddl import Array, Scalar, Type
 from riverrun.flow.schema import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP
 
 
@@ -41,50 +41,64 @@ WINDOWS = _words("""
 
 _RESULTS: dict[Type, str] = {
     STRING: """
-        upper lower ucase lcase trim ltrim rtrim btrim substring substr left right replace translate initcap pad lpad
-        rpad repeat concatws concat_ws md5 sha sha1 sha2 hex base64 jsonextractscalar get_json_object timetostr
-        date_format unixtostr from_unixtime regexpextract regexp_extract regexpreplace regexp_replace regexp_substr
-        jsonformat to_json format_string printf format_number overlay soundex url_encode url_decode parse_url
-        substringindex substring_index splitpart split_part chr char space elt dayname monthname typeof decode
+        upper lower ucase lcase trim ltrim rtrim btrim substring substr left right replace translate initcap lpad rpad
+        repeat concat_ws md5 sha sha1 sha2 hex base64 get_json_object date_format from_unixtime regexp_extract
+        regexp_replace regexp_substr to_json format_string printf format_number overlay soundex url_encode url_decode
+        parse_url substring_index split_part chr char space elt dayname monthname typeof decode bin conv to_char
     """,
     INT: """
-        length char_length character_length octet_length bit_length ascii unicode strposition instr locate levenshtein
-        year month day dayofmonth dayofweek dayofyear hour minute quarter week weekofyear weekday
-        day_of_month day_of_week day_of_year week_of_year
-        arraysize size array_size cardinality hash find_in_set unix_date unixdate array_position arrayposition
+        length len char_length character_length octet_length bit_length ascii instr locate position levenshtein
+        year month day dayofmonth dayofweek dayofyear hour minute second quarter week weekofyear weekday
+        size array_size cardinality hash find_in_set unix_date datediff date_diff bit_count regexp_count
     """,
     BIGINT: """
-        xxhash64 crc32 unix_micros unixmicros unix_millis unixmillis unix_seconds unixseconds strtounix unix_timestamp
-        to_unix_timestamp timestampdiff factorial
+        xxhash64 crc32 unix_micros unix_millis unix_seconds unix_timestamp to_unix_timestamp timestampdiff factorial
+        array_position
     """,
     DOUBLE: """
         sqrt cbrt exp expm1 ln log log10 log2 log1p pow power sin cos tan asin acos atan atan2 sinh cosh tanh degrees
-        radians monthsbetween months_between rint hypot signum sign
+        radians months_between rint hypot signum sign
     """,
     BOOLEAN: """
-        arraycontains array_contains arraysoverlap arrays_overlap startswith starts_with endswith ends_with contains
-        isnan isnull isnotnull regexplike map_contains_key exists forall
+        array_contains arrays_overlap startswith starts_with endswith ends_with contains isnan isnull isnotnull
+        regexp_like regexp map_contains_key exists any forall equal_null
     """,
     DATE: """
-        tsordstodate to_date todate add_months addmonths last_day lastday next_day nextday trunc make_date
-        datefromparts date_from_unix_date datefromunixdate strtodate
+        to_date add_months last_day next_day trunc make_date date_from_unix_date
     """,
     TIMESTAMP: """
-        timestamptrunc date_trunc to_timestamp strtotime timestamp_seconds timestamp_millis timestamp_micros
-        from_utc_timestamp to_utc_timestamp make_timestamp timestampadd
+        date_trunc to_timestamp timestamp_seconds timestamp_millis timestamp_micros from_utc_timestamp
+        to_utc_timestamp make_timestamp
     """,
-    Array(STRING): "split regexpsplit regexp_extract_all regexpextractall",
+    Array(STRING): "split regexp_extract_all",
 }
 RESULTS: dict[str, Type] = {name: result for result, names in _RESULTS.items() for name in names.split()}
 
 # These give bytes when they are given bytes.
-BYTES_TOO = _words("substring substr left right pad lpad rpad overlay")
+BYTES_TOO = _words("substring substr left right lpad rpad overlay")
 
 # The result has the type of the first argument.
 LIKE_FIRST = _words("""
-    abs neg paren bitwisenot nullif reverse slice filter arrayfilter arraysort sortarray array_sort sort_array
-    arrayreverse arrayslice arraydistinct array_distinct array_remove arrayremove array_compact arraycompact
-    array_except arrayexcept array_intersect arrayintersect
+    abs negative positive ~ nullif reverse slice filter sort_array array_sort array_distinct array_remove array_compact
+    array_except array_intersect
 """)
 # The result has the common type of all arguments.
-LIKE_ALL = _words("coalesce greatest least nvl ifnull")
+LIKE_ALL = _words("coalesce greatest least nvl ifnull nanvl")
+
+# Casts that are written as functions.
+CASTS: dict[str, Type] = {
+    name: Scalar(name)
+    for name in [
+        "boolean",
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "float",
+        "double",
+        "date",
+        "timestamp",
+        "string",
+        "binary",
+    ]
+}

@@ -1,212 +1,206 @@
 """The type of an expression, by Spark's rules, without Spark.
 
-The rules are written out here because sqlglot's own annotation differs from Spark where it matters (decimal arithmetic,
-literals, timestamp differences), and a wrong type would be worse than none: what is not certain is None.
+A wrong type would be worse than none: what is not certain is None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from sqlglot import exp
+from riverrun.ddl import Array, Column, Decimal, Map, Struct, Type
+from riverrun.flow import coercion
+from riverrun.flow.coercion import FLOAT, is_stored, widest
+from riverrun.flow.functions import BYTES_TOO, CASTS, LIKE_ALL, LIKE_FIRST, RESULTS
+from riverrun.flow.parser import parse
+from riverrun.flow.schema import BIGINT, BINARY, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, is_integral, is_numeric
+from riverrun.flow.syntax import VOID, Call, Cast, Constant, Field, Lambda, Name, Tree, UnknownSyntax
 
-from riverrun import ddl
-from riverrun.ddl import Array, Column, Decimal, Map, Scalar, Struct, Type
-from riverrun.errors import Invalid
-from riverrun.flow.functions import BYTES_TOO, LIKE_ALL, LIKE_FIRST, RESULTS
-from riverrun.flow.schema import (
-    BIGINT,
-    BINARY,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INT,
-    STRING,
-    TIMESTAMP,
-    as_decimal,
-    bounded,
-    common,
-)
+Columns = Callable[[tuple[str, ...]], "Type | None"]
+"""The type of a column, or of a field inside it, by its name in parts."""
 
-Variables = Mapping[str, Type | None]
-Typing = Callable[["exp.Expression | None"], "Type | None"]
+Typing = Callable[[Tree], "Type | None"]
+
+_ARITHMETIC = ("+", "-", "*", "/", "%", "div", "mod", "pmod")
+_SHIFTS = ("<<", ">>", ">>>", "shiftleft", "shiftright", "shiftrightunsigned")
+_FIELDS = ("year", "quarter", "month", "week", "day", "dow", "doy", "hour", "minute")
+_TRUTHS = ("=", "<", "<=", ">", ">=", "<=>", "and", "or", "not", "in", "between", "like", "ilike", "rlike", "!")
 
 
-def infer(node: exp.Expression, column: Typing, bound: Variables) -> Type | None:
-    """The type of `node`; `column` knows the columns, `bound` the variables of enclosing lambdas."""
-
-    def of(part: exp.Expression | None) -> Type | None:
-        return None if part is None else infer(part, column, bound)
-
-    match node:
-        case exp.Column():
-            return column(node)
-        case exp.Identifier():
-            return bound.get(node.name.lower())
-        case exp.Literal():
-            return STRING if node.is_string else _number(node.name)
-        case exp.Boolean() | exp.Not() | exp.Connector():
-            return BOOLEAN
-        case exp.Cast():
-            return _written(node.args["to"])
-        case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
-            return _arithmetic(node, of)
-        case exp.IntDiv():
-            return BIGINT
-        case exp.BitwiseAnd() | exp.BitwiseOr() | exp.BitwiseXor():
-            return common(of(node.this), of(node.expression))
-        case exp.DPipe() | exp.Concat():
-            parts = node.expressions or [node.this, node.expression]
-            return STRING if any(of(part) == STRING for part in parts) else None
-        case exp.Case():
-            return _common([*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default")], of)
-        case exp.If():
-            return _common([node.args["true"], node.args.get("false")], of)
-        case exp.Floor() | exp.Ceil():
-            whole = of(node.this)
-            return BIGINT if isinstance(whole, Scalar) and not node.args.get("decimals") else None
-        case exp.Round():
-            rounded = of(node.this)
-            return rounded if isinstance(rounded, Scalar) else None
-        case exp.TsOrDsAdd() | exp.DateAdd() | exp.DateSub():
-            return DATE if of(node.this) == DATE and node.text("unit").upper() in ("", "DAY") else None
-        case exp.DateDiff():
-            return None if node.args.get("unit") else INT
-        case exp.Bracket():
-            return _element(of(node.this), None)
-        case exp.Dot():
-            return _element(of(node.this), node.expression.name)
-        case exp.Array():
-            element = _common(node.expressions, of)
-            return Array(element) if element else None
-        case exp.Struct():
-            return _struct(node, of)
-        case exp.Transform():
-            return _mapped(node, of, column, bound)
-        case exp.Predicate():
-            return BOOLEAN
-        case exp.Anonymous():
-            return _call(node.name.lower(), node.expressions, of)
-    arguments = [node.args.get("this"), *node.expressions] if "this" in node.args else node.expressions
-    return _call(node.key, arguments, of)
-
-
-def _call(name: str, arguments: list[exp.Expression], of: Typing) -> Type | None:
-    if name in LIKE_ALL:
-        return _common(arguments, of)
-    if name in LIKE_FIRST and arguments:
-        return of(arguments[0])
-    result = RESULTS.get(name)
-    text_or_bytes = result == STRING and any(of(argument) in (None, BINARY) for argument in arguments[:1])
-    return None if text_or_bytes and name in BYTES_TOO else result
-
-
-def _common(parts: Iterable[exp.Expression | None], of: Typing) -> Type | None:
-    types = [of(part) for part in parts if part is not None and not isinstance(part, exp.Null)]
-    if not types:
+def infer(sql: str, column: Columns) -> Type | None:
+    """The type of an expression, None where only Spark can tell."""
+    try:
+        tree = parse(sql)
+    except UnknownSyntax:
         return None
-    found = types[0]
-    for other in types[1:]:
-        found = common(found, other)
-    return found
+    kind = _infer(tree, column, {})
+    return kind if kind is not None and is_stored(kind) else None
 
 
-def _number(text: str) -> Type | None:
-    if text.isdigit():
-        value = int(text)
-        return (
-            INT
-            if value < 1 << 31
-            else BIGINT
-            if value < 1 << 63
-            else Decimal(len(text), 0)
-            if len(text) <= 38
-            else None
-        )
-    if "e" in text.lower():
-        return DOUBLE
-    whole, _, fraction = text.partition(".")
-    digits = len(whole.lstrip("0")) + len(fraction)
-    return Decimal(max(digits, 1), len(fraction)) if text.replace(".", "").isdigit() and digits <= 38 else None
+def _infer(tree: Tree, column: Columns, bound: Mapping[str, Type | None]) -> Type | None:
+    def of(part: Tree) -> Type | None:
+        if isinstance(part, Name) and part.parts[0].lower() in bound:
+            return _inside(bound[part.parts[0].lower()], part.parts[1:])
+        if isinstance(part, Name):
+            return column(part.parts)
+        if isinstance(part, Call) and part.name == "transform":
+            return _mapped(part)
+        return type_of(part, of)
+
+    def _mapped(call: Call) -> Type | None:
+        items, body = of(call.arguments[0]), call.arguments[-1]
+        if not isinstance(items, Array) or not isinstance(body, Lambda):
+            return None
+        variables = dict(zip(body.variables, (items.element, INT), strict=False))
+        inner = _infer(body.body, column, {**bound, **variables})
+        return Array(inner) if inner else None
+
+    return of(tree)
 
 
-def _arithmetic(node: exp.Expression, of: Typing) -> Type | None:
-    left, right = of(node.this), of(node.expression)
-    if isinstance(node.expression, exp.Interval):
-        return TIMESTAMP if left == TIMESTAMP else None
-    if isinstance(node.this, exp.Interval):
-        return TIMESTAMP if right == TIMESTAMP else None
-    if left is None or right is None or {left, right} & {TIMESTAMP, STRING, BOOLEAN}:
-        return None
-    if isinstance(left, Decimal) or isinstance(right, Decimal):
-        one, other = _exact(node.this, left), _exact(node.expression, right)
-        return _decimal(node, one, other) if one and other else common(left, right)
-    both = common(left, right)
-    return DOUBLE if isinstance(node, exp.Div) and both else both
-
-
-def _exact(part: exp.Expression, known: Type) -> Decimal | None:
-    """A whole number literal beside a decimal counts with the digits it has."""
-    if isinstance(part, exp.Literal) and not part.is_string and part.name.isdigit():
-        return Decimal(len(part.name), 0)
-    return as_decimal(known)
-
-
-def _decimal(node: exp.Expression, one: Decimal, other: Decimal) -> Decimal:
-    whole = max(one.precision - one.scale, other.precision - other.scale)
-    scale = max(one.scale, other.scale)
-    match node:
-        case exp.Mul():
-            return bounded(one.precision + other.precision + 1, one.scale + other.scale)
-        case exp.Div():
-            scale = max(6, one.scale + other.precision + 1)
-            return bounded(one.precision - one.scale + other.scale + scale, scale)
-        case exp.Mod():
-            return bounded(min(one.precision - one.scale, other.precision - other.scale) + scale, scale)
-    return bounded(whole + scale + 1, scale)
-
-
-def _element(container: Type | None, name: str | None) -> Type | None:
-    match container:
-        case Array(Struct() as element) if name:
-            inner = _element(element, name)
-            return Array(inner) if inner else None
-        case Array(element):
-            return element
-        case Map(_, value):
-            return value
-        case Struct(fields) if name:
-            return next((field.type for field in fields if field.name.lower() == name.lower()), None)
+def type_of(tree: Tree, of: Typing) -> Type | None:
+    """The type of a tree that is no name; `of` gives the types of its parts."""
+    match tree:
+        case Constant():
+            return tree.type
+        case Cast():
+            return tree.type
+        case Field():
+            return _inside(of(tree.value), (tree.name,))
+        case Call():
+            return _call(tree, of)
     return None
 
 
-def _struct(node: exp.Expression, of: Typing) -> Type | None:
-    fields = []
-    for part in node.expressions:
-        known = of(part.expression) if isinstance(part, exp.PropertyEQ) else None
-        if known is None:
+def _inside(kind: Type | None, names: Sequence[str]) -> Type | None:
+    """The type of a field inside a field; of an array of structs, it is an array."""
+    for name in names:
+        match kind:
+            case Array(Struct() as element):
+                inner = _inside(element, (name,))
+                kind = Array(inner) if inner else None
+            case Map(_, value):
+                kind = value
+            case Struct(fields):
+                kind = next((field.type for field in fields if field.name.lower() == name.lower()), None)
+            case _:
+                return None
+    return kind
+
+
+def _call(call: Call, of: Typing) -> Type | None:
+    name, arguments = call.name, call.arguments
+    if name in _TRUTHS:
+        return BOOLEAN
+    if name in _ARITHMETIC and len(arguments) == 2:
+        return _arithmetic({"mod": "%"}.get(name, name), arguments, of)
+    if name == "case":
+        values = [*arguments[1::2], *(arguments[-1:] if len(arguments) % 2 else ())]
+        return _common(values, of)
+    if name in ("if", "iff") and len(arguments) == 3:
+        return _common(arguments[1:], of)
+    if name == "nvl2" and len(arguments) == 3:
+        return _common(arguments[1:], of)
+    if name == "nanvl":
+        return _common(arguments, of)
+    if name in LIKE_ALL:
+        return _common(arguments, of, strings=name not in ("greatest", "least"))
+    if name in CASTS and len(arguments) == 1:
+        return CASTS[name]
+    if name in RESULTS:
+        is_text = RESULTS[name] == STRING and name in BYTES_TOO
+        return None if is_text and arguments and of(arguments[0]) in (None, BINARY) else RESULTS[name]
+    return _shaped(name, arguments, of) if arguments else None
+
+
+def _shaped(name: str, arguments: Sequence[Tree], of: Typing) -> Type | None:
+    """The type of a call whose result depends on what it is given."""
+    first = of(arguments[0])
+    match name:
+        case "negative" | "positive" | "abs" if first == STRING:
+            return DOUBLE
+        case _ if name in LIKE_FIRST:
+            return first
+        case "&" | "|" | "^" if first is not None and (second := of(arguments[1])) is not None:
+            both = coercion.exact_wider(first, second)
+            return both if is_integral(both) else None
+        case _ if name in _SHIFTS:
+            return BIGINT if first == BIGINT else INT if is_integral(first) else None
+        case "concat" | "||":
+            return _concatenated([of(part) for part in arguments])
+        case "floor" | "ceil" | "ceiling" if len(arguments) == 1:
+            return _whole(first)
+        case "round" | "bround":
+            return _rounded(first, arguments[1] if len(arguments) > 1 else None)
+        case "date_add" | "dateadd" | "date_sub":
+            return DATE
+        case "extract" | "date_part" | "datepart":
+            return INT if isinstance(arguments[0], Constant) and arguments[0].value in _FIELDS else None
+        case "timestampadd":
+            return TIMESTAMP if first == STRING and of(arguments[-1]) == TIMESTAMP else None
+        case "[]" | "element_at" | "try_element_at" | "get":
+            return first.element if isinstance(first, Array) else first.value if isinstance(first, Map) else None
+        case "array":
+            element = _common(arguments, of)
+            return Array(element) if element else None
+        case "map":
+            key, value = _common(arguments[::2], of), _common(arguments[1::2], of)
+            return Map(key, value) if key and value else None
+        case "map_keys" | "map_values" if isinstance(first, Map):
+            return Array(first.key if name == "map_keys" else first.value)
+        case "named_struct":
+            return _struct(arguments, of)
+    return None
+
+
+def _common(parts: Sequence[Tree], of: Typing, strings: bool = True) -> Type | None:
+    types = [of(part) for part in parts]
+    known = [kind for kind in types if kind is not None]
+    return widest(known, strings) if known and len(known) == len(types) else None
+
+
+def _arithmetic(operator: str, arguments: Sequence[Tree], of: Typing) -> Type | None:
+    left, right = (of(part) for part in arguments)
+    if left is None or right is None:
+        return None
+    result = coercion.datetime_result(operator, left, right)
+    if result is not None:
+        return result
+    sides = coercion.operands(left, right, (arguments[0], arguments[1]))
+    return None if sides is None else coercion.computed(operator, sides)
+
+
+def _concatenated(types: Sequence[Type | None]) -> Type | None:
+    if any(kind is None or kind == BINARY or isinstance(kind, Array | Map | Struct) for kind in types):
+        return None
+    return STRING
+
+
+def _whole(kind: Type | None) -> Type | None:
+    """Of floor and ceil."""
+    if isinstance(kind, Decimal):
+        return kind if kind.scale == 0 else Decimal(min(kind.precision - kind.scale + 1, 38), 0)
+    return BIGINT if kind is not None and (is_numeric(kind) or kind in (STRING, VOID)) else None
+
+
+def _rounded(kind: Type | None, digits: Tree | None) -> Type | None:
+    if not isinstance(kind, Decimal):
+        return DOUBLE if kind == STRING else kind if kind in (DOUBLE, FLOAT) or is_integral(kind) else None
+    scale = 0
+    if digits is not None:
+        if not isinstance(digits, Constant) or not isinstance(digits.value, int):
             return None
-        fields.append(Column(part.this.name, known))
+        scale = digits.value
+    whole = kind.precision - kind.scale + 1
+    if scale < 0:
+        return Decimal(min(max(whole, -scale + 1), 38), 0)
+    return Decimal(min(whole + min(scale, kind.scale), 38), min(scale, kind.scale))
+
+
+def _struct(arguments: Sequence[Tree], of: Typing) -> Type | None:
+    fields = []
+    for name, value in zip(arguments[::2], arguments[1::2], strict=False):
+        kind = of(value)
+        if not isinstance(name, Constant) or not isinstance(name.value, str) or kind is None:
+            return None
+        fields.append(Column(name.value, kind))
     return Struct(tuple(fields))
-
-
-def _mapped(
-    node: exp.Expression,
-    of: Typing,
-    column: Typing,
-    bound: Variables,
-) -> Type | None:
-    items, body = of(node.this), node.args.get("expression")
-    if not isinstance(items, Array) or not isinstance(body, exp.Lambda):
-        return None
-    names = [variable.name.lower() for variable in body.expressions]
-    inner = infer(body.this, column, {**bound, **dict(zip(names, (items.element, INT), strict=False))})
-    return Array(inner) if inner else None
-
-
-def _written(written: exp.Expression) -> Type | None:
-    text = written.sql(dialect="spark")
-    try:
-        return ddl.parse_type(text)
-    except Invalid:
-        return None

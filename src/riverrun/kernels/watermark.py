@@ -81,13 +81,12 @@ class Watermarks:
         """
         until = max(self.until, until)
         spans = self._spans(heard, until)
-        reached = _highest(spans, self.watermark + self.lateness)
+        reached = spans.highest(self.watermark + self.lateness)
         watermark = self.watermark if reached is None else min(reached - self.lateness, MAX_TIME)
-        last = spans.select(*HEARD).unique("producer", keep="last", maintain_order=True)
+        last = spans.is_last
         if self.idle is not None:
-            relevant = (pl.col("received") + self.idle > until) | (pl.col("time") - self.lateness > watermark)
-            last = last.filter(relevant)
-        return replace(self, watermark=watermark, until=until, producers=last)
+            last &= (spans.received + self.idle > until) | (spans.time - self.lateness > watermark)
+        return replace(self, watermark=watermark, until=until, producers=spans.lines(last))
 
     def raised(self, time: int) -> Watermarks:
         """The same when it is known otherwise that nothing older than `time` will come."""
@@ -137,51 +136,87 @@ class Watermarks:
         _, watermark, until = rows.row(0)
         return cls(lateness, idle, watermark, until, rows[1:])
 
-    def _spans(self, heard: pl.DataFrame, until: int) -> pl.DataFrame:
-        """Per producer, in order: from when (`start`) to when (`end`) in receive time its largest time was `time`."""
-        clamped = heard.select(*HEARD).with_columns(
-            pl.col("time").clip(MIN_TIME, MAX_TIME), pl.col("received").clip(self.until, until)
+    def _spans(self, heard: pl.DataFrame, until: int) -> _Spans:
+        """Everything that each producer has said, with what it had said before.
+
+        In NumPy, since most epochs hear few producers and Polars takes a tenth of a millisecond for each of its steps.
+        """
+        names = pa.chunked_array(
+            [frame["producer"].to_arrow().cast(pa.large_string()) for frame in (self.producers, heard)]
         )
-        silent = self.producers.join(clamped, on="producer", how="anti", nulls_equal=True, maintain_order="left")
-        before = self.producers.join(clamped, on="producer", how="semi", nulls_equal=True)
-        speaking = (
-            pl.concat([before, clamped])
-            .group_by("producer", "received")
-            .agg(pl.col("time").max())
-            .sort("producer", "received")
-            .select("producer", pl.col("time").cum_max().over("producer"), "received")
-            .with_columns(pl.col("received").shift(-1).over("producer").fill_null(until + 1).alias("end"))
-        )
-        spans = pl.concat([silent.with_columns(pl.lit(until + 1, pl.Int64).alias("end")), speaking])
-        ends = pl.col("end") if self.idle is None else pl.min_horizontal("end", pl.col("received") + self.idle)
-        return spans.with_columns(
-            pl.col("received").clip(lower_bound=self.until).alias("start"),
-            ends.clip(upper_bound=until + 1).alias("end"),
+        encoded = names.combine_chunks().dictionary_encode(null_encoding="encode")
+        producer = encoded.indices.to_numpy().astype(np.int64)
+        before, news = (frame["time"].to_numpy() for frame in (self.producers, heard))
+        time = np.concatenate([before, np.clip(news, MIN_TIME, MAX_TIME)])
+        before, news = (frame["received"].to_numpy() for frame in (self.producers, heard))
+        received = np.concatenate([before, np.clip(news, self.until, until)])
+        order = np.lexsort((time, received, producer))
+        producer, time, received = producer[order], time[order], received[order]
+        # Of what a producer said at one moment the largest counts, which is the last here.
+        counts = np.append((producer[1:] != producer[:-1]) | (received[1:] != received[:-1]), True)[: len(order)]
+        producer, time, received = producer[counts], time[counts], received[counts]
+        is_last = np.append(producer[1:] != producer[:-1], True)[: len(producer)]
+        end = np.where(is_last, until + 1, np.roll(received, -1))
+        if self.idle is not None:
+            end = np.minimum(end, received + self.idle)
+        return _Spans(
+            names=encoded.dictionary,
+            producer=producer,
+            time=_largest_so_far(producer, time),
+            received=received,
+            start=np.maximum(received, self.until),
+            end=np.minimum(end, until + 1),
+            is_last=is_last,
         )
 
 
-def _highest(spans: pl.DataFrame, above: int) -> int | None:
-    """The highest value that the smallest live time had at any moment, if higher than `above`.
+def _largest_so_far(group: Times, values: Times) -> Times:
+    """For each value the largest up to there in its group; groups ascend."""
+    ascending, rank = np.unique(values, return_inverse=True)
+    # As ranks, values of a later group are larger than all of an earlier one.
+    above = group * len(ascending)
+    return ascending[np.maximum.accumulate(rank + above) - above] if len(values) else values
 
-    A value is reached if at some moment somebody is live and nobody live is below it. Whoever reaches a value has
-    reached all lower ones, so it is found by bisection, each try being one pass over the spans.
-    """
-    alive = spans.filter(pl.col("start") < pl.col("end"))
-    start, end, time = (alive[name].to_numpy() for name in ("start", "end", "time"))
-    # Silence raises the smallest time too, so the moments at which a span ends count as well.
-    moments = np.union1d(start, end)
-    first, behind = np.searchsorted(moments, start), np.searchsorted(moments, end)
-    inhabited = _cover(first, behind, len(moments)) > 0
-    values = np.unique(time[time > above])
-    lo, hi = 0, len(values)
-    while lo < hi:
-        middle = (lo + hi) // 2
-        below = time < values[middle]
-        if np.any(inhabited & (_cover(first[below], behind[below], len(moments)) == 0)):
-            lo = middle + 1
-        else:
-            hi = middle
-    return int(values[lo - 1]) if lo else None
+
+@dataclass(frozen=True)
+class _Spans:
+    """From when (`start`) to when (`end`) in receive time the largest time of a producer was `time`; ordered by both."""
+
+    names: pa.Array
+    producer: Times  # place in `names`
+    time: Times
+    received: Times
+    start: Times
+    end: Times
+    is_last: npt.NDArray[np.bool_]  # the producer has said nothing after it
+
+    def lines(self, mask: npt.NDArray[np.bool_]) -> pl.DataFrame:
+        """Some of them, in the columns of HEARD."""
+        names = pl.Series("producer", self.names.take(pa.array(self.producer[mask])), dtype=pl.String)
+        return pl.DataFrame([names, pl.Series("time", self.time[mask]), pl.Series("received", self.received[mask])])
+
+    def highest(self, above: int) -> int | None:
+        """The highest value that the smallest live time had at any moment, if higher than `above`.
+
+        A value is reached if at some moment somebody is live and nobody live is below it. Whoever reaches a value has
+        reached all lower ones, so it is found by bisection, each try being one pass over the spans.
+        """
+        alive = self.start < self.end
+        start, end, time = self.start[alive], self.end[alive], self.time[alive]
+        # Silence raises the smallest time too, so the moments at which a span ends count as well.
+        moments = np.union1d(start, end)
+        first, behind = np.searchsorted(moments, start), np.searchsorted(moments, end)
+        inhabited = _cover(first, behind, len(moments)) > 0
+        values = np.unique(time[time > above])
+        lo, hi = 0, len(values)
+        while lo < hi:
+            middle = (lo + hi) // 2
+            below = time < values[middle]
+            if np.any(inhabited & (_cover(first[below], behind[below], len(moments)) == 0)):
+                lo = middle + 1
+            else:
+                hi = middle
+        return int(values[lo - 1]) if lo else None
 
 
 def _cover(first: npt.NDArray[np.intp], behind: npt.NDArray[np.intp], moments: int) -> npt.NDArray[np.intp]:

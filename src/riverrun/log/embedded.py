@@ -20,7 +20,7 @@ from riverrun.log.compaction import compact_topic
 from riverrun.log.decoder import decodable_runs
 from riverrun.log.frame import NO_SEQUENCE, PROMISE, ROWS, Frame
 from riverrun.log.journal import Journal
-from riverrun.log.producers import Claim
+from riverrun.log.producers import Claim, turn_of
 from riverrun.log.read_range import find_frames
 from riverrun.log.retention import enforce_retention
 from riverrun.log.segment_archive import archive_directory
@@ -59,7 +59,9 @@ class EmbeddedBackend(TopicBackend):
 
     def append(self, batch: pa.RecordBatch, claim: Claim | None) -> dict[int, int]:
         self._turn += 1
-        offsets, _ = self.journal.append(encode_batch(batch, self.spec, self.version, self._turn), claim)
+        offsets, _ = self.journal.append(
+            encode_batch(batch, self.spec, self.version, turn_of(claim, self._turn)), claim
+        )
         if self.journal.rolled:
             self.journal.rolled = False
             self.upkeep.start()

@@ -21,7 +21,7 @@ from riverrun.errors import Closed
 from riverrun.log import frame as frames
 from riverrun.log.codec import encode_batch, encode_rows
 from riverrun.log.frame import NEVER, NO_SEQUENCE, NO_TIME, PROMISE, ROWS, Frame
-from riverrun.log.producers import Claim, Producers
+from riverrun.log.producers import Claim, Producers, turn_of
 from riverrun.log.read_range import check_range
 from riverrun.log.segment import SegmentSnapshot
 from riverrun.log.statistics import RATE_WINDOW
@@ -104,7 +104,8 @@ class MemoryBackend(TopicBackend):
 
     def append(self, batch: pa.RecordBatch, claim: Claim | None) -> dict[int, int]:
         self._stored.turn += 1
-        return self._append(encode_batch(batch, self._encoded_as, self.version, self._stored.turn), claim)
+        turn = turn_of(claim, self._stored.turn)
+        return self._append(encode_batch(batch, self._encoded_as, self.version, turn), claim)
 
     def promise(self, partition: int, maxima: Mapping[str, int]) -> dict[int, int]:
         mark = Frame(partition=partition, rows=0, body=b"", body_crc=0, kind=PROMISE, span=1, min_time=NEVER)

@@ -21,6 +21,15 @@ class Claim:
     fence: int = 0
 
 
+def turn_of(claim: Claim | None, turn: int) -> int:
+    """Which turn round the partitions a batch without a key takes.
+
+    A numbered batch takes the one of its number, so that a flow that computed it again after a crash writes the same
+    topic; otherwise whose turn it is does not matter.
+    """
+    return turn if claim is None or claim.sequence == NO_SEQUENCE else claim.sequence
+
+
 def claim_of(producer: str | None, sequence: int | None, fence: int | None) -> Claim | None:
     """The arguments of `append`, checked."""
     if producer is None:

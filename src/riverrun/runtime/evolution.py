@@ -13,8 +13,9 @@ from riverrun.flow.analysis import topics_below
 from riverrun.log.topic import Topic
 from riverrun.river import River
 from riverrun.runtime.admission import admitted, check_declared, refuse_unusable
-from riverrun.runtime.compile.engines import ComputedBy, plan_engines
+from riverrun.runtime.compile.engines import plan_engines
 from riverrun.runtime.manifest import Manifest, computation
+from riverrun.runtime.status import ComputedBy
 from riverrun.settings import Settings
 from riverrun.views import Last
 

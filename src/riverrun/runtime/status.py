@@ -5,6 +5,7 @@ Times are datetimes in UTC. `plain` gives all of it as JSON has it, times as str
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -104,6 +105,17 @@ class AlertStatus(msgspec.Struct, frozen=True):
     last_sent: datetime | None = None
 
 
+@dataclass(frozen=True)
+class ComputedBy:
+    """The expressions on the way from a topic or node to a node or end: what computes them, the tasks (`arrow`) or
+    `spark`, and why not the tasks."""
+
+    origin: str
+    target: str
+    engine: str
+    reason: str | None
+
+
 class StoredStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What the home store and the directory of a flow say: the same for every process. `run` names the one that holds the
     fence."""
@@ -144,6 +156,7 @@ class FlowStatus(StoredStatus, frozen=True, kw_only=True):
     times: TimeSplit | None = None  # of the last epoch
     nodes: dict[str, float] = {}  # seconds that it spent in each stateful node
     alerts: tuple[AlertStatus, ...] = ()
+    expressions: tuple[ComputedBy, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it. Before the first epoch of a run, `times` is empty."""

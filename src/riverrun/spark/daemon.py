@@ -15,6 +15,7 @@ _NEEDED = (
     "pyspark.sql.pandas.serializers",
     "pyspark.sql.worker.plan_data_source_read",
     "riverrun.runtime.host",
+    "riverrun.runtime.operators",  # all kernels
     "riverrun.spark.source",
 )
 

@@ -21,6 +21,7 @@ from riverrun.position import Position
 from riverrun.river import River
 from riverrun.runtime.admission import Admission, admitted, refuse_drained
 from riverrun.runtime.commit import Committer
+from riverrun.runtime.compile.engines import engines_of
 from riverrun.runtime.manifest import Manifest, home_of
 from riverrun.runtime.opening import check_written, open_outputs, shut_out
 from riverrun.runtime.outputs import declare_views
@@ -164,6 +165,7 @@ class Run:
             times=self._progress.times(inputs, cores()),
             nodes=self._progress.nodes(inputs),
             alerts=self._alerts.status(),
+            expressions=tuple(engines_of(self._context.job)),
         )
 
     def epochs(self) -> list[EpochTimes]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import duckdb
 import pyarrow as pa
 
 from riverrun import ddl
+from riverrun.errors import Invalid
 from riverrun.expressions import translate
 from riverrun.flow.expressions import expression
 from riverrun.flow.schema import Schema
@@ -15,8 +17,11 @@ from riverrun.runtime.projection import Statement
 
 
 def compute(sql: Sequence[str], rows: pa.Table) -> pa.Table:
-    """Expressions of Spark SQL over the columns of a table, a column for each."""
+    """Expressions of Spark SQL over the columns of a table, a column for each; `Invalid` if one fails on a row."""
     schema = Schema(tuple((field.name, ddl.from_arrow(field.type)) for field in rows.schema))
     prefixed = [expression(text, schema).over(lambda name: f"`rows`.{ddl.backquoted(name)}") for text in sql]
     translated = [translate(text, column_types(rows.schema)).sql for text in prefixed]
-    return Statement("rows", rows.schema, translated).run(rows.combine_chunks().to_batches()[0])
+    try:
+        return Statement("rows", rows.schema, translated).run(rows.combine_chunks().to_batches()[0])
+    except duckdb.Error as error:
+        raise Invalid(f"{', '.join(sql)}: {error}") from None

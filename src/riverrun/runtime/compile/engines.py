@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -13,16 +12,7 @@ from riverrun.flow.composition import Item
 from riverrun.flow.operators.node import Node
 from riverrun.runtime.compile.compiler import compile_flow
 from riverrun.runtime.compile.job import Engine, Job
-
-
-@dataclass(frozen=True)
-class ComputedBy:
-    """The expressions on the way from a topic or node to a node or end: what computes them, and why not the tasks."""
-
-    origin: str
-    target: str
-    engine: Engine
-    reason: str | None
+from riverrun.runtime.status import ComputedBy
 
 
 def engines_of(job: Job) -> list[ComputedBy]:

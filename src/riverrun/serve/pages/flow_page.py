@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from riverrun.runtime.ledger import LEDGER_PARTS, LedgerEntry
-from riverrun.runtime.status import FlowStatus, SourceStatus
+from riverrun.runtime.status import ComputedBy, FlowStatus, SourceStatus
 from riverrun.serve.pages.flow_health import BEHIND, SHAPES, badge
 from riverrun.serve.pages.flow_picture import ALERT, SOURCE, VIEW, Box, Picture, picture_flow
 from riverrun.serve.pages.graph_layout import HEIGHT, WIDTH, GraphLayout, lay_out
@@ -151,6 +152,8 @@ def _details(box: Box, status: FlowStatus, asked: Asked) -> Html:
         )
     if said.get("key"):
         rows.append(("Key", tag("code", ", ".join(said["key"]))))
+    if computed := [one for one in status.expressions if one.target == box.id]:
+        rows.append(("Expressions", _engines(computed)))
     for entry in status.ledger:
         if entry.node in (box.id, box.target) and (box.shape == SOURCE) == (entry.input == "topic"):
             rows.append((f"Rows read ({entry.input})", _entry(entry)))
@@ -181,6 +184,14 @@ def _entry(entry: LedgerEntry) -> Html:
     return join(number(entry.read, "rows"), *parts)
 
 
+def _engines(computed: Sequence[ComputedBy]) -> Html:
+    """Who computes the SQL on the way into a node; what goes through Spark takes several times as long, so it says why."""
+    by_spark = [one for one in computed if one.engine == "spark"]
+    if not by_spark:
+        return join("computed by the tasks")
+    return join("computed by Spark: ", "; ".join(dict.fromkeys(one.reason or "a transform" for one in by_spark)))
+
+
 def _watermark(source: SourceStatus) -> Html:
     if source.watermark is None or source.behind is None:
         return UNKNOWN
@@ -208,6 +219,9 @@ def _list(drawn: Picture, past: FlowHistory, asked: Asked) -> Html:
         if line.rate is not None:
             into.setdefault(line.end, []).append(line.rate)
             outof[line.start] = max(line.rate, outof.get(line.start, 0.0))
+    engine: dict[str, str] = {}
+    for one in past.status.expressions:
+        engine[one.target] = "Spark" if one.engine == "spark" else engine.get(one.target, "tasks")
     rows = []
     for box in drawn.boxes:
         came = sum(into[box.id]) if box.id in into else None
@@ -221,6 +235,7 @@ def _list(drawn: Picture, past: FlowHistory, asked: Asked) -> Html:
                 tag("th", tag("a", box.title, href=asked.link(node=box.id) + "#node"), scope="row"),
                 tag("td", _KINDS[box.shape] or box.label, class_="wide"),
                 tag("td", badge(box.state, box.word)),
+                tag("td", engine.get(box.id, "–")),
                 tag("td", rate(came) if came is not None else "–", class_="n"),
                 tag("td", size(sizes[box.id].bytes) if box.id in sizes else "–", class_="n"),
                 tag(
@@ -236,6 +251,7 @@ def _list(drawn: Picture, past: FlowHistory, asked: Asked) -> Html:
         "Node",
         "What it does",
         "State",
+        "SQL by",
         _n("Rows in"),
         _n("State size"),
         _n("Last epoch"),
