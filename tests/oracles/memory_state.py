@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from riverrun.errors import Invalid, NotFound, did_you_mean
 from riverrun.state.equality import equijoin
 from riverrun.state.table import FOUND, StateTable, TableSpec
+
+Places = npt.NDArray[np.int64]
 
 
 class MemoryTable:
@@ -19,11 +23,16 @@ class MemoryTable:
         self._rows = spec.empty()
         self._low: int | None = None
 
-    def probe(self, keys: pl.DataFrame) -> pl.DataFrame:
-        on = list(self._spec.address)
-        return equijoin(self._rows, keys.select(on), on, "semi")
+    def probe(self, keys: pl.DataFrame, hashes: object = None) -> tuple[pl.DataFrame, Places]:
+        return self._placed(self._rows, keys, self._spec.address)
 
-    def lookup(self, keys: pl.DataFrame) -> pl.DataFrame:
+    def _placed(self, rows: pl.DataFrame, keys: pl.DataFrame, on: Sequence[str]) -> tuple[pl.DataFrame, Places]:
+        """Rows that have the key of one of `keys`, and its place."""
+        numbered = keys.select(pl.col(name).cast(self._spec.schema[name]) for name in on).with_row_index("_place")
+        found = equijoin(rows, numbered, on)
+        return found.drop("_place"), found["_place"].to_numpy().astype(np.int64)
+
+    def lookup(self, keys: pl.DataFrame, hashes: object = None) -> pl.DataFrame:
         if not self._spec.single:
             raise Invalid("a table with several rows per address is probed, not looked up")
         on = list(self._spec.address)
@@ -31,9 +40,8 @@ class MemoryTable:
         found = equijoin(keys.select(on), rows, on, "left", maintain_order="left")
         return found.drop(on).with_columns(pl.col(FOUND).fill_null(False))
 
-    def probe_range(self, keys: pl.DataFrame, lo: int, hi: int) -> pl.DataFrame:
-        on = list(self._spec.probe)
-        return equijoin(self.scan(lo, hi), keys.select(on), on, "semi")
+    def probe_range(self, keys: pl.DataFrame, lo: int, hi: int, hashes: object = None) -> tuple[pl.DataFrame, Places]:
+        return self._placed(self.scan(lo, hi), keys, self._spec.probe)
 
     def scan(self, lo: int | None = None, hi: int | None = None) -> pl.DataFrame:
         rows = self._rows
@@ -44,14 +52,14 @@ class MemoryTable:
                 rows = rows.filter(pl.col(self._spec.bucket) < hi)
         return rows
 
-    def put(self, rows: pl.DataFrame) -> None:
+    def put(self, rows: pl.DataFrame, hashes: object = None) -> None:
         new = rows.select([pl.col(name).cast(kind) for name, kind in self._spec.schema.items()])
         if self._spec.bucket is not None and self._low is not None:
             new = new.filter(pl.col(self._spec.bucket) >= self._low)
         self.remove(new)
         self._rows = pl.concat([self._rows, new])
 
-    def remove(self, rows: pl.DataFrame) -> None:
+    def remove(self, rows: pl.DataFrame, hashes: object = None) -> None:
         on = list(self._spec.key)
         self._rows = equijoin(self._rows, rows.select(on), on, "anti")
 

@@ -76,7 +76,7 @@ class ApplyKernel:
         by = list(self.by)
         woken = state["wakes"].scan(hi=clock.end + 1)
         touched = pl.concat([rows.select(by), woken.select(by)]).unique(maintain_order=True)
-        before = state["remembered"].probe(touched)
+        before = state["remembered"].probe(touched)[0]
         before = equijoin(touched, before, by, "inner", maintain_order="left")
         given = rows.select(*self.schema, pl.col(TIME).cast(STAMP))
         shown = before.with_columns(pl.col(WAKE).cast(STAMP))

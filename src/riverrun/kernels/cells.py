@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from riverrun.kernels.aggregates.aggregates import LATEST, Aggregates
 from riverrun.kernels.aggregates.parts import combine
 from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import CELL, CellAddress, Distinct, Extremes, Inventory
-from riverrun.state.equality import equal_rows, equijoin
+from riverrun.state.equality import equal_rows
+from riverrun.state.frames import Mask, beside, filled, frame_of, keep, numbers, pick, stack, take, true
+from riverrun.state.keys import Groups, group_rows
+from riverrun.state.order import Indexes
 from riverrun.state.table import FOUND, State, TableSpec
 
 CELLS = "cells"
@@ -22,7 +24,7 @@ CELLS = "cells"
 _ENDS = ("min", "max", "first", "last")
 
 Stock = dict[Inventory, pl.DataFrame]
-Indexes = npt.NDArray[np.int64]
+Wanted = Callable[[pl.DataFrame], Mask]
 
 
 @dataclass(frozen=True)
@@ -69,73 +71,78 @@ class Cells:
             found.update(kept.tables(self.place))
         return found
 
-    def update(self, state: State, rows: pl.DataFrame, epoch: int, wanted: pl.Expr | None) -> Changed:
+    def update(self, state: State, rows: pl.DataFrame, epoch: int, wanted: Wanted | None) -> Changed:
         """Take in rows. `wanted` says of which cells, by their address, results are compared; None: of none."""
-        partial = self.aggregates.partial(rows, self.place.address, ordered=wanted is not None)
-        cells = partial.select(self.place.address)
-        old = state[CELLS].lookup(cells)
-        new = combine(old, partial, self.aggregates.parts) if old[FOUND].any() else partial.drop(self.place.address)
-        shown = pl.Series(dtype=pl.UInt32)
-        if wanted is not None:
-            shown = cells.with_row_index(CELL).filter(wanted)[CELL]
+        if not rows.height:
+            return self._unchanged
+        bucket = self.place.bucket
+        groups = group_rows(rows, self.place.by, bucket=numbers(rows.get_column(bucket)) if bucket else None)
+        cells = take(pick(rows, self.place.address), groups.first)
+        old = state[CELLS].lookup(cells, groups.hashes)
+        new = self.aggregates.of_groups(rows, groups)
+        if true(old.get_column(FOUND)).any():
+            new = combine(old, new, self.aggregates.parts)
+        shown = np.empty(0, np.int64) if wanted is None else groups.as_they_came(wanted(cells))
         before: Stock = {}
         after: Stock = {}
         if self.aggregates.items:
-            coded = equijoin(rows, cells.with_row_index(CELL), self.place.address, "left")
+            coded = beside(rows, [pl.Series(CELL, groups.numbers.astype(np.uint32))])
             for tally in self._tallies:
                 items = tally.items.of(coded, [CELL])
                 new = new.hstack(tally.update(state, items, cells, old, self.place))
             for inventory in self.inventories:
                 items = inventory.items.of(coded, [CELL])
-                held = inventory.read(state, cells, shown if self.gathered else None, self.place)
+                held = inventory.read(state, cells, pl.Series(shown) if self.gathered else None, self.place)
                 inventory.write(state, items, held, cells, self.place, epoch)
                 before[inventory] = held
-                after[inventory] = inventory.items.summed(pl.concat([held, items.select(held.columns)]), [CELL])
-        results = self._results(cells, old, shown, before), self._results(cells, new, shown, after)
-        changed, same = self._compared(*results)
-        if self.aggregates.timed:
-            # a result keeps the time it was issued with, so that it is retracted with that
-            issued = pl.Series(np.isin(np.arange(cells.height), same))
-            latest = pl.when(issued).then(old[LATEST]).otherwise(pl.col(LATEST))
-            new = new.with_columns(latest.alias(LATEST))
-        self._store(state, cells.hstack(new.get_columns()), old[FOUND])
+                after[inventory] = inventory.items.summed(stack([held, pick(items, held.columns)]), [CELL])
+        if not len(shown):
+            changed = self._unchanged
+        else:
+            changed, same = self._compared(cells, shown, old, before, new, after)
+            if self.aggregates.timed:
+                # a result keeps the time it was issued with, so that it is retracted with that
+                latest = numbers(new.get_column(LATEST)).copy()
+                latest[same] = numbers(old.get_column(LATEST))[same]
+                new = beside(new, [pl.Series(LATEST, latest)])
+        self._store(state, frame_of([*cells, *new]), true(old.get_column(FOUND)), groups)
         return changed
 
-    def _compared(self, before: pl.DataFrame, after: pl.DataFrame) -> tuple[Changed, Indexes]:
-        """What differs, and the places of cells whose results are as they were. Places ascend in both frames."""
-        places, at_before, at_after = np.intersect1d(
-            before[CELL].to_numpy(), after[CELL].to_numpy(), assume_unique=True, return_indices=True
-        )
-        same = equal_rows(before[at_before], after[at_after], list(self.aggregates.schema))
-        keep_before = np.ones(before.height, dtype=np.bool_)
-        keep_after = np.ones(after.height, dtype=np.bool_)
-        keep_before[at_before[same]] = False
-        keep_after[at_after[same]] = False
-        return Changed(before.filter(keep_before), after.filter(keep_after)), places[same]
+    def _compared(
+        self, cells: pl.DataFrame, shown: Indexes, old: pl.DataFrame, before: Stock, new: pl.DataFrame, after: Stock
+    ) -> tuple[Changed, Indexes]:
+        """Of the cells at the places `shown`, what differs, and the places of those whose results are as they were."""
+        had, has = (filled(frame.get_column(ROWS), 0)[shown] > 0 for frame in (old, new))
+        earlier, later = self._results(cells, old, shown[had], before), self._results(cells, new, shown[has], after)
+        both = had & has
+        same = equal_rows(keep(earlier, both[had]), keep(later, both[has]), self.aggregates.schema)
+        as_it_was = np.zeros(len(shown), np.bool_)
+        as_it_was[both] = same
+        return Changed(keep(earlier, ~as_it_was[had]), keep(later, ~as_it_was[has])), shown[as_it_was]
 
-    def _store(self, state: State, rows: pl.DataFrame, found: pl.Series) -> None:
-        alive = rows[ROWS] != 0
+    def _store(self, state: State, rows: pl.DataFrame, found: Mask, groups: Groups) -> None:
+        alive, hashes = numbers(rows.get_column(ROWS)) != 0, groups.hashes
         if alive.all():
-            state[CELLS].put(rows)
+            state[CELLS].put(rows, hashes)
         else:
-            state[CELLS].put(rows.filter(alive))
-            state[CELLS].remove(rows.filter(~alive & found))
+            assert hashes is not None
+            gone = ~alive & found
+            state[CELLS].put(keep(rows, alive), hashes[alive])
+            state[CELLS].remove(keep(rows, gone), hashes[gone])
 
-    def _results(self, cells: pl.DataFrame, kept: pl.DataFrame, shown: pl.Series, stock: Stock) -> pl.DataFrame:
-        """The results of the cells at the places `shown` that have rows."""
-        if shown.len() < cells.height:
-            cells, kept = cells[shown], kept[shown]
-        full = kept[ROWS].fill_null(0) > 0
-        if not full.all():
-            cells, kept, shown = cells.filter(full), kept.filter(full), shown.filter(full)
-        places = shown.alias(CELL).to_frame()
-        items = {i.items.agg.name: self.aggregates.item_results(i.items, held, places) for i, held in stock.items()}
-        return places.hstack(self._finished(cells, kept, items).get_columns())
+    def _results(self, cells: pl.DataFrame, kept: pl.DataFrame, places: Indexes, stock: Stock) -> pl.DataFrame:
+        """The results of the cells at these places, all of which have rows."""
+        numbered = pl.Series(CELL, places.astype(np.uint32)).to_frame()
+        items = {i.items.agg.name: self.aggregates.item_results(i.items, held, numbered) for i, held in stock.items()}
+        return self._finished(take(cells, places), take(kept, places), items)
 
     def scan(self, state: State, lo: int | None, hi: int | None) -> pl.DataFrame:
         """The results of all cells with buckets in [lo, hi) that have rows."""
-        kept = state[CELLS].scan(lo, hi).filter(pl.col(ROWS) > 0)
-        cells = kept.select(self.place.address)
+        kept = state[CELLS].scan(lo, hi)
+        if not kept.height:
+            return self._unchanged.new
+        kept = keep(kept, numbers(kept.get_column(ROWS)) > 0)
+        cells = pick(kept, self.place.address)
         stock = {}
         for inventory in self.inventories:
             held = inventory.items.summed(state[inventory.table].scan(lo, hi), self.place.address)
@@ -145,8 +152,14 @@ class Cells:
     def _finished(self, cells: pl.DataFrame, kept: pl.DataFrame, items: Mapping[str, pl.Series]) -> pl.DataFrame:
         tallied = {tally.items.agg.name: tally.result(kept) for tally in self._tallies}
         results = self.aggregates.results(kept, {**items, **tallied})
-        extra = [kept[LATEST]] if self.aggregates.timed else []
-        return cells.hstack([*results.get_columns(), *extra])
+        extra = [kept.get_column(LATEST)] if self.aggregates.timed else []
+        return frame_of([*cells, *results, *extra])
+
+    @cached_property
+    def _unchanged(self) -> Changed:
+        kinds = {name: self.place.kinds[name] for name in self.place.address} | dict(self.aggregates.schema)
+        none = pl.DataFrame(schema={**kinds, **({LATEST: pl.Int64()} if self.aggregates.timed else {})})
+        return Changed(none, none)
 
     def release(self, state: State, below: int) -> None:
         """Forget every cell with a bucket < `below`."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,11 @@ import polars as pl
 from riverrun.columns import TIME
 from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import Counts, EpochClock, Step
-from riverrun.state.equality import equijoin
-from riverrun.state.table import State, TableSpec
+from riverrun.state.frames import keep, numbers, pick, take
+from riverrun.state.hashing import hash_columns
+from riverrun.state.keys import group_rows
+from riverrun.state.order import lexicographic
+from riverrun.state.table import State, StateTable, TableSpec
 
 _ROUNDS = 8
 
@@ -39,7 +43,7 @@ class DedupeKernel:
     within: int
     schema: Mapping[str, pl.DataType]
 
-    @property
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         columns = {name: self.schema[name] for name in self.on}
         return {"kept": TableSpec({**columns, TIME: pl.Int64()}, identity=(*self.on, TIME), probe=self.on, bucket=TIME)}
@@ -47,9 +51,8 @@ class DedupeKernel:
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]
         refuse_retractions(arrived, "dedupe")
-        timely = arrived.filter(pl.col(TIME) >= clock.start - self.within)
-        fresh = timely.filter(self._first(state, timely)) if len(timely) else timely
-        state["kept"].put(fresh.select(*self.on, TIME))
+        timely = keep(arrived, numbers(arrived.get_column(TIME)) >= clock.start - self.within)
+        fresh = self._first(state["kept"], timely) if timely.height else timely
         state["kept"].release(clock.end - 2 * self.within)
         counts = Counts(
             read=len(arrived),
@@ -59,19 +62,22 @@ class DedupeKernel:
         )
         return Step(fresh, {"in": counts})
 
-    def _first(self, state: State, rows: pl.DataFrame) -> pl.Series:
-        """Mask of the rows that are no duplicates; `rows` are in log order."""
-        values = rows.select(self.on).unique(maintain_order=True)
-        lo, hi = int(rows[TIME].min()), int(rows[TIME].max())  # type: ignore[arg-type]
-        held = state["kept"].probe_range(values, lo - self.within, hi + self.within + 1).select(*self.on, TIME)
-        both = pl.concat([held, rows.select(held.columns).cast(dict(held.schema.items()))]).with_row_index("_order")
-        numbered = equijoin(both, values.with_row_index("_value"), self.on, "left", maintain_order="left")
-        ranked = numbered.sort("_value", TIME, "_order")
-        value, time, order = (ranked[name].to_numpy().astype(np.int64) for name in ("_value", TIME, "_order"))
-        kept = _keep(_clusters(value, time, self.within), time, order, order < len(held), self.within)
+    def _first(self, table: StateTable, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows that are no duplicates, which the table keeps from now on; `rows` are in log order."""
+        hashes, times = hash_columns(rows, self.on), numbers(rows.get_column(TIME))
+        groups = group_rows(rows, self.on, hashes)
+        lo, hi = int(times.min()) - self.within, int(times.max()) + self.within + 1
+        held, at = table.probe_range(take(pick(rows, self.on), groups.first), lo, hi, groups.hashes)
+        value = np.concatenate([at, groups.numbers])
+        time = np.concatenate([numbers(held.get_column(TIME)), times])
+        order = lexicographic(value, time)
+        value, time = value[order], time[order]
+        kept = _keep(_clusters(value, time, self.within), time, order, order < held.height, self.within)
         mask = np.empty(len(kept), np.bool_)
         mask[order] = kept
-        return pl.Series(mask[len(held) :])
+        fresh = mask[held.height :]
+        table.put(keep(pick(rows, [*self.on, TIME]), fresh), hashes[fresh])
+        return keep(rows, fresh)
 
 
 def _clusters(value: Numbers, time: Numbers, within: int) -> Numbers:
@@ -101,12 +107,12 @@ def _keep(cluster: Numbers, time: Numbers, order: Numbers, kept: Mask, within: i
 
 
 def _covered(cluster: Numbers, time: Numbers, kept: Mask, within: int) -> Mask:
-    """Which rows have a kept one of their cluster within reach: the nearest before or behind them."""
+    """Which rows have a kept one of their cluster within reach: the nearest before or after them."""
     at = np.arange(len(kept))
     before = np.maximum.accumulate(np.where(kept, at, -1))
-    behind = np.minimum.accumulate(np.where(kept, at, len(kept))[::-1])[::-1]
+    after = np.minimum.accumulate(np.where(kept, at, len(kept))[::-1])[::-1]
     covered = np.zeros(len(kept), np.bool_)
-    for exists, nearest in ((before >= 0, before), (behind < len(kept), behind)):
+    for exists, nearest in ((before >= 0, before), (after < len(kept), after)):
         near = np.where(exists, nearest, 0)
         covered |= exists & (cluster[near] == cluster) & (np.abs(time[near] - time) <= within)
     return covered

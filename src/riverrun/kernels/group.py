@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import polars as pl
 
 from riverrun.columns import TIME
@@ -17,7 +18,8 @@ from riverrun.kernels.aggregates.aggregates import LATEST, Aggregates
 from riverrun.kernels.aggregates.tallies import CellAddress
 from riverrun.kernels.cells import Cells
 from riverrun.kernels.kernel import Counts, EpochClock, Step
-from riverrun.kernels.windows import ALL, grouped, keys, weighted
+from riverrun.kernels.windows import ALL, changes_of, grouped, keys
+from riverrun.state.frames import Mask, frame_of, pick
 from riverrun.state.table import State, TableSpec
 
 
@@ -43,7 +45,14 @@ class GroupKernel:
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         rows = inputs["in"]
-        changed = self._cells.update(state, grouped(rows, self.by), clock.epoch, pl.lit(True))
-        leaving = [*self.by, *self.aggregates.schema, pl.col(LATEST).alias(TIME)]
-        changes = pl.concat([weighted(changed.old.select(leaving), -1), weighted(changed.new.select(leaving), 1)])
+        changed = self._cells.update(state, grouped(rows, self.by), clock.epoch, _all)
+        changes = changes_of(self._leaving(changed.old), self._leaving(changed.new))
         return Step(changes, {"in": Counts(read=len(rows), accepted=len(rows))})
+
+    def _leaving(self, results: pl.DataFrame) -> pl.DataFrame:
+        time = results.get_column(LATEST).alias(TIME)
+        return frame_of([*pick(results, [*self.by, *self.aggregates.schema]), time])
+
+
+def _all(cells: pl.DataFrame) -> Mask:
+    return np.ones(cells.height, np.bool_)

@@ -126,7 +126,7 @@ class HoppingKernel:
         asked = windows.select(key).unique(maintain_order=True)
         panes = {}
         for name in self._cells.tables:
-            found = self._spread(state[name].probe_range(asked, lo, hi + self.size - 1), first, behind)
+            found = self._spread(state[name].probe_range(asked, lo, hi + self.size - 1)[0], first, behind)
             panes[name] = equijoin(found, windows, self._window, "semi")
         before = windows.hstack(state[_RESULTS].lookup(windows).get_columns())
         shown = self._results(panes).with_columns(pl.lit(True).alias(_SHOWN))

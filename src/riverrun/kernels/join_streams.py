@@ -16,16 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
+import numpy as np
 import polars as pl
 
 from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.matching import STAMP, KeptRows, marked, near, replaced
+from riverrun.kernels.netting import signed
 from riverrun.kernels.pairing import JoinSide, PairedRows, alone, pair_id, pairs, sides_of
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
+from riverrun.state.frames import beside, constant, keep, numbers, pick, stack, take, typed, without_nulls
 from riverrun.state.table import State, StateTable, TableSpec
 
 _HIDDEN = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64(), RECEIVED: STAMP}
@@ -49,11 +53,11 @@ class JoinStreamsKernel:
         if self.lo > self.hi:
             raise Invalid(f"a join within {self.lo} to {self.hi} µs has no pairs", hint="Give the smaller bound first")
 
-    @property
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         return {side.name: side.kept.spec for side in self._both}
 
-    @property
+    @cached_property
     def _both(self) -> tuple[JoinSide, JoinSide]:
         return self._side("left", self.lo, self.hi), self._side("right", -self.hi, -self.lo)
 
@@ -72,24 +76,23 @@ class JoinStreamsKernel:
         left, right = self._concerned(state, changed, clock)
         changes = self._issued(left, right, clock)
         for side, rows in zip(both, changed, strict=True):
-            side.kept.update(state[side.name], rows.filter(BEFORE), rows.filter(AFTER), clock.end - side.kept.time)
+            gone, came = (keep(rows, numbers(rows.get_column(mark))) for mark in (BEFORE, AFTER))
+            side.kept.update(state[side.name], gone, came, clock.end - side.kept.time)
         counts: dict[str, Counts] = {side.name: self._counts(inputs[side.name], clock) for side in both}
         return Step(changes, counts)
 
     def _counts(self, arrived: pl.DataFrame, clock: EpochClock) -> Counts:
-        timely = int((arrived[TIME] >= clock.start).sum())
+        timely = int((numbers(arrived.get_column(TIME)) >= clock.start).sum())
         return Counts(read=len(arrived), accepted=timely, late_dropped=len(arrived) - timely)
 
     def _changed(self, side: JoinSide, table: StateTable, arrived: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """Rows that come (after, not before) and go (before, not after)."""
-        timely = arrived.filter(pl.col(TIME) >= clock.start)
-        columns = side.kept.columns
-        fresh = timely.filter(pl.col(WEIGHT) > 0).select(columns.names()).cast(columns)
+        timely = keep(arrived, numbers(arrived.get_column(TIME)) >= clock.start)
+        fresh, gone = (typed(rows, side.kept.columns) for rows in signed(timely))
         if not side.outer:
-            fresh = fresh.drop_nulls(side.on)
-        gone = timely.filter(pl.col(WEIGHT) < 0).select(columns.names()).cast(columns)
+            fresh = without_nulls(fresh, side.on)
         taken, fresh = replaced(side.kept, table, fresh, gone)
-        return pl.concat([marked(taken, True, False), marked(fresh, False, True)])
+        return stack([marked(taken, True, False), marked(fresh, False, True)])
 
     def _concerned(self, state: State, changed: list[pl.DataFrame], clock: EpochClock) -> tuple[PairedRows, PairedRows]:
         """All rows that can be in a pair which comes or goes, or be issued alone or not any more."""
@@ -99,14 +102,14 @@ class JoinStreamsKernel:
             for side in both
         ]
         asking = [
-            pl.concat([rows.select(*side.on, TIME), *(due.select(*side.on, TIME) for due in dues)])
+            stack([pick(part, [*side.on, TIME]) for part in (rows, *dues)])
             for side, rows, dues in zip(both, changed, held, strict=True)
         ]
         for at, side in enumerate(both):
             found = _near(state, side, both[1 - at], asking[1 - at])
             if side.outer:  # those that are due are there already
-                due = (pl.col(TIME) >= clock.start - side.hi) & (pl.col(TIME) < clock.end - side.hi)
-                found = found.filter(~due)
+                over = numbers(found.get_column(TIME)) + side.hi
+                found = keep(found, (over < clock.start) | (over >= clock.end))
             held[at].append(found)
         left, right = sides_of(both, held, changed)
         return left, right
@@ -115,26 +118,25 @@ class JoinStreamsKernel:
         """The changes: what is taken back first, each part in log order."""
         one, other, weights = pairs(left, right)
         alone_left, alone_right = alone(left, right, clock), alone(right, left, clock)
-        parts = []
+        parts: list[tuple[pl.DataFrame | None, pl.DataFrame | None, int]] = []
         for sign, weight in enumerate((-1, 1)):
             chosen = weights == weight
-            parts.append(self._shown(left.frame[one[chosen]], right.frame[other[chosen]], weight))
-            parts.append(self._shown(left.frame[alone_left[sign]], None, weight))
-            parts.append(self._shown(None, right.frame[alone_right[sign]], weight))
-        return pl.concat(parts)
+            parts.append((take(left.frame, one[chosen]), take(right.frame, other[chosen]), weight))
+            parts.append((take(left.frame, alone_left[sign]), None, weight))
+            parts.append((None, take(right.frame, alone_right[sign]), weight))
+        filled = [part for part in parts if any(rows is not None and rows.height for rows in part[:2])]
+        return stack([self._shown(*part) for part in filled or parts[:1]])
 
     def _shown(self, left: pl.DataFrame | None, right: pl.DataFrame | None, weight: int) -> pl.DataFrame:
         first = right if left is None else left
         assert first is not None
-        received = first[RECEIVED]
+        received = first.get_column(RECEIVED)
         if left is not None and right is not None:
-            received = pl.select(pl.max_horizontal(received.alias("l"), right[RECEIVED].alias("r"))).to_series()
-        return self.sides.joined(left, right).with_columns(
-            first[TIME],
-            pl.lit(weight, pl.Int8).alias(WEIGHT),
-            *pair_id(left, right),
-            received.alias(RECEIVED),
-        )
+            later = np.maximum(numbers(received), numbers(right.get_column(RECEIVED)))
+            received = pl.Series(RECEIVED, later).cast(STAMP)
+        sign = constant(WEIGHT, weight, pl.Int8(), first.height)
+        shown = self.sides.joined(left, right)
+        return beside(shown, [first.get_column(TIME), sign, *pair_id(left, right), received])
 
 
 def _near(state: State, side: JoinSide, other: JoinSide, rows: pl.DataFrame) -> pl.DataFrame:

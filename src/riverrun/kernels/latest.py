@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import polars as pl
 
 from riverrun.columns import OFFSET, PARTITION, TIME
-from riverrun.kernels.changes import difference, refuse_retractions
+from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import Counts, EpochClock, Step
-from riverrun.state.equality import equijoin
+from riverrun.kernels.windows import changes_of
+from riverrun.state.equality import equal_rows
+from riverrun.state.frames import Mask, filled, keep, numbers, pick, take, take_or_null, typed
+from riverrun.state.keys import Groups, group_rows, placed
+from riverrun.state.order import Indexes, by_time_and_log, inverse
 from riverrun.state.table import State, TableSpec
 
 _ORDER = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64()}
@@ -26,21 +32,49 @@ class LatestKernel:
     key: tuple[str, ...]
     schema: Mapping[str, pl.DataType]
 
-    @property
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         return {"rows": TableSpec({**self.schema, **_ORDER}, identity=self.key, probe=self.key)}
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
-        arrived = inputs["in"]
+        arrived, table = inputs["in"], state["rows"]
         refuse_retractions(arrived, "latest")
-        columns = [*self.schema, *_ORDER]
-        held = state["rows"].probe(arrived.select(self.key).unique(maintain_order=True)).select(columns)
-        winners = (
-            pl.concat([held, arrived.select(columns).cast(dict(held.schema.items()))])
-            .sort(*_ORDER, maintain_order=True)
-            .unique(self.key, keep="last", maintain_order=True)
-        )
-        state["rows"].put(equijoin(winners, held, [*self.key, *_ORDER], "anti"))
+        counts = {"in": Counts(read=len(arrived), accepted=len(arrived))}
+        rows = typed(arrived, self.tables["rows"].schema)
+        groups = group_rows(rows, self.key)
+        last = take(rows, _last_of(rows, groups))
+        held, at = table.probe(pick(last, self.key), groups.hashes)
+        places = placed(at, len(groups))
+        newer = (places < 0) | _is_later(last, take_or_null(held, places))
+        if not newer.any():
+            return Step(self._changes(held.clear(), held.clear()), counts)
+        hashes = groups.hashes
+        table.put(keep(last, newer), None if hashes is None else hashes[newer])
+        # a row that only stands elsewhere in the log changes nothing that is seen
+        replaced = groups.as_they_came(newer & (places >= 0))
         visible = [*self.schema, TIME]
-        changes = difference(held.select(visible), winners.select(visible), self.key)
-        return Step(changes, {"in": Counts(read=len(arrived), accepted=len(arrived))})
+        differs = newer.copy()
+        differs[replaced] = ~equal_rows(take(held, places[replaced]), take(last, replaced), visible)
+        old = take(held, places[groups.as_they_came(differs & (places >= 0))])
+        return Step(self._changes(old, take(last, groups.as_they_came(differs))), counts)
+
+    def _changes(self, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+        visible = [*self.schema, TIME]
+        return changes_of(pick(old, visible), pick(new, visible))
+
+
+def _last_of(rows: pl.DataFrame, groups: Groups) -> Indexes:
+    """The last row of each group."""
+    order = by_time_and_log(*(numbers(rows.get_column(name)) for name in _ORDER))
+    rank = inverse(order)
+    return order[np.maximum.reduceat(rank[groups.order], groups.starts)] if len(groups) else groups.first
+
+
+def _is_later(rows: pl.DataFrame, others: pl.DataFrame) -> Mask:
+    """Which rows are after the others in order; other rows may be null."""
+    later, equal = np.zeros(rows.height, np.bool_), np.ones(rows.height, np.bool_)
+    for name in _ORDER:
+        mine, theirs = numbers(rows.get_column(name)), filled(others.get_column(name), 0)
+        later |= equal & (mine > theirs)
+        equal &= mine == theirs
+    return later

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -19,9 +20,11 @@ from riverrun.errors import Invalid
 from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.matching import ID
-from riverrun.kernels.retained import signed
+from riverrun.kernels.netting import signed
 from riverrun.kernels.sides import Sides
 from riverrun.state.equality import equijoin
+from riverrun.state.frames import beside, frame_of, keep, null_unless, numbers, pick, true, without_nulls
+from riverrun.state.keys import equal_to_any, first_of_each, last_of_each
 from riverrun.state.table import FOUND, State, StateTable, TableSpec
 
 _PASSED = (TIME, WEIGHT, PARTITION, OFFSET, RECEIVED)
@@ -42,7 +45,7 @@ class LookupKernel:
         if self.how not in ("inner", "left"):
             raise Invalid(f"a join of a stream with a table is inner or left, not {self.how!r}")
 
-    @property
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         used, on = self.sides.used("right"), self.sides.right_on
         tables = {"table": TableSpec(used, identity=on, probe=on)}
@@ -59,12 +62,13 @@ class LookupKernel:
             refuse_retractions(left, "this join")
         fresh, gone = signed(left)
         answers = self._answers(state["table"], fresh)
-        if self.how == "inner" and not answers[FOUND].all():
-            fresh, answers = fresh.filter(answers[FOUND]), answers.filter(FOUND)
+        if self.how == "inner":
+            answered = true(answers.get_column(FOUND))
+            fresh, answers = keep(fresh, answered), keep(answers, answered)
         issued = self._issued(fresh, answers)
         late = 0
         if self.retracts:
-            timely = gone.filter(pl.col(TIME) >= clock.start)
+            timely = keep(gone, numbers(gone.get_column(TIME)) >= clock.start)
             late = len(gone) - len(timely)
             issued = self._taken_back(state["answers"], timely, issued)
             self._remember(state["answers"], fresh, answers, clock)
@@ -78,27 +82,29 @@ class LookupKernel:
 
     def _update(self, table: StateTable, changes: pl.DataFrame) -> None:
         """Applies the table's changes. A row with a null in its key is never found, and not kept."""
-        on = list(self.sides.right_on)
-        came, gone = signed(changes.drop_nulls(on))
-        came = came.unique(on, keep="last", maintain_order=True)
-        table.remove(equijoin(gone.select(on).unique(maintain_order=True), came, on, "anti"))
-        table.put(came.select(list(self.sides.used("right"))))
+        on = self.sides.right_on
+        came, gone = signed(without_nulls(changes, on))
+        came = last_of_each(came, on)
+        gone = first_of_each(pick(gone, on), on)
+        table.remove(keep(gone, ~equal_to_any(gone, came, on)))
+        table.put(came)
 
     def _answers(self, table: StateTable, rows: pl.DataFrame) -> pl.DataFrame:
         """The table's rows beside `rows`, null where there is none, and `_found`."""
         names = zip(self.sides.left_on, self.sides.right_on, strict=True)
-        keys = rows.select(pl.col(left).alias(right) for left, right in names)
-        found = table.lookup(keys)
-        return found.with_columns(pl.when(found[FOUND]).then(keys[name]).alias(name) for name in keys.columns)
+        keys = frame_of([rows.get_column(left).alias(right) for left, right in names])
+        answers = table.lookup(keys)
+        found = true(answers.get_column(FOUND))
+        return beside(answers, [null_unless(key, found) for key in keys])
 
     def _issued(self, rows: pl.DataFrame, answers: pl.DataFrame) -> pl.DataFrame:
-        return self.sides.joined(rows, answers).with_columns(rows.select(_PASSED).get_columns())
+        return beside(self.sides.joined(rows, answers), pick(rows, _PASSED).get_columns())
 
     def _taken_back(self, answers: StateTable, gone: pl.DataFrame, issued: pl.DataFrame) -> pl.DataFrame:
         """What was issued for the rows that are `gone`, and what is issued now, without what is in both."""
         if gone.is_empty():
             return issued
-        given = answers.probe(gone.select(*ID, TIME).unique()).sort(ID)
+        given = answers.probe(gone.select(*ID, TIME).unique())[0].sort(ID)
         rows = gone.join(given.select(*ID, TIME), on=[*ID, TIME], how="semi").sort(ID)
         answers.remove(given)
         old = self._issued(rows, given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,9 @@ import polars as pl
 
 from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, TIME
 from riverrun.state.equality import equijoin
-from riverrun.state.sorted_run import ascending
+from riverrun.state.frames import beside, constant, frame_of, keep, numbers, pick, present, stack, without_nulls
+from riverrun.state.keys import first_of_each, number_keys
+from riverrun.state.order import ascending
 from riverrun.state.table import StateTable, TableSpec
 
 Numbers = npt.NDArray[np.int64]
@@ -30,19 +33,20 @@ _LARGEST = 1 << 62
 
 def key_numbers(*keys: pl.DataFrame) -> list[Numbers]:
     """Numbers for the rows of some frames of the same types: equal keys have equal ones, a key with a null has -1."""
-    names = [f"k{at}" for at in range(keys[0].width)]
-    stacked = pl.concat([pl.DataFrame(frame.get_columns(), schema=names) for frame in keys]).with_row_index("row")
-    first = pl.col("row").cast(pl.Int64).first().over(names)
-    null = pl.any_horizontal(pl.col(name).is_null() for name in names)
-    numbers = stacked.select(pl.when(null).then(-1).otherwise(first)).to_series().to_numpy()
-    return np.split(numbers, np.cumsum([len(frame) for frame in keys])[:-1])
+    numbered, _ = number_keys(*keys)
+    for frame, number in zip(keys, numbered, strict=True):
+        for column in frame:
+            there = present(column)
+            if there is not None:
+                number[~there] = -1
+    return numbered
 
 
 def log_order(rows: pl.DataFrame) -> Numbers:
     """The order of rows by partition and offset, as indexes."""
     if rows.is_empty():
         return np.empty(0, np.int64)
-    partition, offset = rows[PARTITION].to_numpy().astype(np.int64), rows[OFFSET].to_numpy()
+    partition, offset = (numbers(rows.get_column(name)).astype(np.int64) for name in ID)
     width = int(offset.max()) - int(offset.min()) + 1
     if width * (int(partition.max()) - int(partition.min()) + 1) >= _LARGEST:  # hashes: two columns take much longer
         return np.lexsort((offset, partition))
@@ -108,7 +112,7 @@ class KeptRows:
     on: tuple[str, ...]
     time: int
 
-    @property
+    @cached_property
     def spec(self) -> TableSpec:
         return TableSpec({**self.columns, _BUCKET: pl.Int64()}, identity=ID, probe=self.on, bucket=_BUCKET)
 
@@ -118,26 +122,27 @@ class KeptRows:
 
     def probe(self, table: StateTable, keys: pl.DataFrame, lo: int, hi: int) -> pl.DataFrame:
         """The rows of these keys with a time in [lo, hi), and some with a time near it."""
-        return table.probe_range(keys, lo // self._width, (hi - 1) // self._width + 1).select(self.columns.names())
+        return pick(table.probe_range(keys, lo // self._width, (hi - 1) // self._width + 1)[0], self.columns)
 
     def scan(self, table: StateTable, lo: int, hi: int) -> pl.DataFrame:
         """The rows with a time in [lo, hi)."""
-        found = table.scan(lo // self._width, (hi - 1) // self._width + 1).select(self.columns.names())
-        return found.filter((pl.col(TIME) >= lo) & (pl.col(TIME) < hi))
+        rows = pick(table.scan(lo // self._width, (hi - 1) // self._width + 1), self.columns)
+        time = numbers(rows.get_column(TIME))
+        return keep(rows, (time >= lo) & (time < hi))
 
     def find(self, table: StateTable, rows: pl.DataFrame) -> pl.DataFrame:
         """The stored rows with the ids of `rows`, which have the same keys and times."""
-        found = table.probe(self._bucketed(rows).select(*self.on, _BUCKET).unique()).select(self.columns.names())
+        found = table.probe(self._bucketed(rows).select(*self.on, _BUCKET).unique())[0].select(self.columns.names())
         return found.join(rows, on=ID, how="semi")
 
     def update(self, table: StateTable, gone: pl.DataFrame, fresh: pl.DataFrame, low: int) -> None:
         """Removes and puts rows, and lets go of those that are older than `low`, all but a few."""
         table.remove(self._bucketed(gone))
-        table.put(self._bucketed(fresh.filter(pl.col(TIME) >= low)))
+        table.put(self._bucketed(keep(fresh, numbers(fresh.get_column(TIME)) >= low)))
         table.release(low // self._width)
 
     def _bucketed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        return rows.with_columns((pl.col(TIME) // self._width).alias(_BUCKET))
+        return beside(rows, [pl.Series(_BUCKET, numbers(rows.get_column(TIME)) // self._width)])
 
 
 def near(kept: KeptRows, table: StateTable, rows: pl.DataFrame, keys: Sequence[str], lo: int, hi: int) -> pl.DataFrame:
@@ -146,16 +151,18 @@ def near(kept: KeptRows, table: StateTable, rows: pl.DataFrame, keys: Sequence[s
     Rows a little out of reach can be among them. A key is only read at times around those of its own rows, so that
     neither a straggler nor a key with a long history makes it read what nobody can match.
     """
-    found = []
-    for part in slices(rows[TIME].to_numpy(), _SPANS * (hi - lo)):
-        chosen = rows if part is None else rows.filter(part)
-        wanted = chosen.select(pl.col(key).alias(name) for key, name in zip(keys, kept.on, strict=True)).drop_nulls()
-        times = chosen[TIME].to_numpy()
-        if len(wanted):
-            found.append(kept.probe(table, wanted.unique(), int(times.min()) + lo, int(times.max()) + hi + 1))
-    if len(found) > 1:
-        return pl.concat(found).unique(ID)
-    return found[0] if found else kept.columns.to_frame()
+    parts = []
+    for part in slices(numbers(rows.get_column(TIME)), _SPANS * (hi - lo)):
+        chosen = rows if part is None else keep(rows, part)
+        named = [chosen.get_column(key).alias(name) for key, name in zip(keys, kept.on, strict=True)]
+        wanted = without_nulls(frame_of(named), kept.on)
+        times = numbers(chosen.get_column(TIME))
+        if wanted.height:
+            asked = first_of_each(wanted, kept.on)
+            parts.append(kept.probe(table, asked, int(times.min()) + lo, int(times.max()) + hi + 1))
+    if len(parts) > 1:
+        return first_of_each(stack(parts), ID)
+    return parts[0] if parts else kept.columns.to_frame()
 
 
 def slices(time: Numbers, width: int) -> Iterator[npt.NDArray[np.bool_] | None]:
@@ -192,4 +199,5 @@ def replaced(
 
 def marked(rows: pl.DataFrame, before: bool, after: bool) -> pl.DataFrame:
     """Rows with marks that say whether they were and whether they are part of their side."""
-    return rows.with_columns(pl.lit(before).alias(BEFORE), pl.lit(after).alias(AFTER))
+    marks = {BEFORE: before, AFTER: after}
+    return beside(rows, [constant(name, mark, pl.Boolean(), rows.height) for name, mark in marks.items()])

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from riverrun.columns import WEIGHT
-from riverrun.state.equality import equal_rows
-
-Indexes = npt.NDArray[np.int64]
+from riverrun.state.equality import equal_at
+from riverrun.state.frames import Mask, keep, numbers, pick, take
+from riverrun.state.hashing import Hashes, can_hash, hash_columns
+from riverrun.state.keys import first_of_each, last_of_each
+from riverrun.state.order import Indexes, ascending
 
 
 def uncancelled(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
@@ -20,25 +21,19 @@ def uncancelled(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     Null equals null, NaN equals NaN, -0.0 equals 0.0. Of equal rows, the first retractions and the last insertions
     stay. Hashes say which rows might cancel, and only those are compared.
     """
-    gone = rows[WEIGHT] < 0
+    gone = numbers(rows.get_column(WEIGHT)) < 0
     if not gone.any() or gone.all():
         return rows
-    hashes = rows.select(columns).hash_rows()
-    came, went = hashes.filter(~gone), hashes.filter(gone)
-    common = went.filter(went.is_in(came.implode()))
-    if common.is_empty():
+    one, other, many = _doubtful(_hashes(rows, columns), gone)
+    if not len(one) and not len(many):
         return rows
-    doubtful = hashes.is_in(common.implode()).arg_true()
-    found = hashes[doubtful]
-    by_hash = doubtful[found.arg_sort()].to_numpy().astype(np.int64)
-    one, other, many = _pairs(hashes.to_numpy()[by_hash], by_hash)
-    cancel = equal_rows(rows[one], rows[other], columns)
-    keep = np.ones(len(rows), dtype=np.bool_)
-    keep[one[cancel]] = False
-    keep[other[cancel]] = False
+    cancel = equal_at(rows, one, rows, other, [(name, name) for name in columns])
+    stays = np.ones(rows.height, dtype=np.bool_)
+    stays[one[cancel]] = False
+    stays[other[cancel]] = False
     if len(many):
-        keep[many] = _stay(rows[many].select(*columns, WEIGHT), columns)
-    return rows.filter(keep)
+        stays[many] = _stay(take(pick(rows, [*columns, WEIGHT]), many), columns)
+    return keep(rows, stays)
 
 
 def versions(changes: pl.DataFrame, key: Sequence[str], columns: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -49,25 +44,38 @@ def versions(changes: pl.DataFrame, key: Sequence[str], columns: Sequence[str]) 
     """
     if changes.is_empty():
         return changes, changes
-    changes = uncancelled(changes, columns)
-    gone = changes[WEIGHT] < 0
-    old, new = changes.filter(gone), changes.filter(~gone)
-    return old.unique(key, keep="first", maintain_order=True), new.unique(key, keep="last", maintain_order=True)
+    new, old = signed(uncancelled(changes, columns))
+    return first_of_each(old, key), last_of_each(new, key)
 
 
-def _pairs(hashes: npt.NDArray[np.uint64], rows: Indexes) -> tuple[Indexes, Indexes, Indexes]:
-    """Rows whose hash two rows have, one of them here and one there, and in order the rows whose hash more have."""
-    starts = np.flatnonzero(np.concatenate([[True], hashes[1:] != hashes[:-1]]))
-    lengths = np.diff(starts, append=len(hashes))
-    pairs = starts[lengths == 2]
-    return rows[pairs], rows[pairs + 1], np.sort(rows[np.repeat(lengths != 2, lengths)])
+def signed(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Inserted and retracted rows."""
+    inserted = numbers(rows.get_column(WEIGHT)) > 0
+    return keep(rows, inserted), keep(rows, ~inserted)
 
 
-def _stay(rows: pl.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.bool_]:
+def _hashes(rows: pl.DataFrame, columns: Sequence[str]) -> Hashes:
+    if not all(can_hash(rows.schema[name]) for name in columns):
+        return rows.select(columns).hash_rows().to_numpy()
+    return hash_columns(rows, columns)
+
+
+def _doubtful(hashes: Hashes, gone: Mask) -> tuple[Indexes, Indexes, Indexes]:
+    """Rows that may cancel: where two have one hash, one of them here and one there; in order, where more have it."""
+    order = ascending(hashes)
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(hashes[order]) != 0]))
+    went = np.add.reduceat(gone[order].astype(np.int64), starts)
+    lengths = np.diff(starts, append=len(order))
+    mixed = (went > 0) & (went < lengths)
+    pairs = starts[mixed & (lengths == 2)]
+    return order[pairs], order[pairs + 1], np.sort(order[np.repeat(mixed & (lengths != 2), lengths)])
+
+
+def _stay(rows: pl.DataFrame, columns: Sequence[str]) -> Mask:
     """Which of any number of equal rows stay."""
     inserted = (pl.col(WEIGHT) > 0).alias("_inserted")
     total = pl.col(WEIGHT).cast(pl.Int64).sum().over(columns)
     nth = pl.int_range(pl.len()).over([*columns, inserted])
-    behind = pl.len().cast(pl.Int64).over([*columns, inserted]) - nth
-    stays = pl.when(inserted).then(behind <= total).otherwise(nth < -total)
+    left = pl.len().cast(pl.Int64).over([*columns, inserted]) - nth
+    stays = pl.when(inserted).then(left <= total).otherwise(nth < -total)
     return rows.select(stays).to_series().to_numpy()

@@ -13,8 +13,10 @@ import polars as pl
 from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, TIME
 from riverrun.kernels.kernel import EpochClock
 from riverrun.kernels.matching import ID, KeptRows, Numbers, Timeline, key_numbers, log_order, marked, written_out
+from riverrun.state.frames import constant, frame_of, keep, numbers, pick, stack
 from riverrun.state.hashing import hash_columns
-from riverrun.state.sorted_run import ascending
+from riverrun.state.keys import equal_to_any
+from riverrun.state.order import ascending, inverse
 
 Mask = npt.NDArray[np.bool_]
 
@@ -52,22 +54,21 @@ def sides_of(
 ) -> list[PairedRows]:
     """Both sides: rows of the state, each once, and rows that change."""
     frames = [_assembled(*parts) for parts in zip(held, changed, strict=True)]
-    numbers = key_numbers(*(frame.select(side.on) for side, frame in zip(sides, frames, strict=True)))
-    found = []
-    for side, frame, number in zip(sides, frames, numbers, strict=True):
-        rank = np.empty(len(frame), np.int64)
-        rank[log_order(frame)] = np.arange(len(frame))
-        time, before, after = (frame[name].to_numpy() for name in (TIME, BEFORE, AFTER))
-        found.append(PairedRows(side, frame.drop(BEFORE, AFTER), number, time, rank, before, after))
-    return found
+    keyed = key_numbers(*(pick(frame, side.on) for side, frame in zip(sides, frames, strict=True)))
+    both = []
+    for side, frame, number in zip(sides, frames, keyed, strict=True):
+        rank = inverse(log_order(frame))
+        time, before, after = (numbers(frame.get_column(name)) for name in (TIME, BEFORE, AFTER))
+        own = pick(frame, [name for name in frame.columns if name not in (BEFORE, AFTER)])
+        both.append(PairedRows(side, own, number, time, rank, before, after))
+    return both
 
 
 def _assembled(held: Sequence[pl.DataFrame], changed: pl.DataFrame) -> pl.DataFrame:
-    staying = pl.concat(held)
-    gone = changed.filter(BEFORE)
-    if len(gone):
-        staying = staying.join(gone, on=ID, how="anti")
-    return pl.concat([marked(staying, True, True), changed])
+    staying = stack(held)
+    gone = keep(changed, numbers(changed.get_column(BEFORE)))
+    staying = keep(staying, ~equal_to_any(staying, gone, ID))
+    return stack([marked(staying, True, True), changed])
 
 
 def pairs(left: PairedRows, right: PairedRows) -> tuple[Numbers, Numbers, Numbers]:
@@ -121,9 +122,9 @@ def pair_id(left: pl.DataFrame | None, right: pl.DataFrame | None) -> list[pl.Se
     parts: list[pl.Series] = []
     for name, rows in (("l", left), ("r", right)):
         for column in ID:
-            values = pl.repeat(None, height, dtype=pl.Int64, eager=True) if rows is None else rows[column]
+            values = constant(column, None, pl.Int64(), height) if rows is None else rows.get_column(column)
             parts.append(values.alias(name + column))
-    ids = pl.DataFrame(parts)
+    ids = frame_of(parts)
     partition = hash_columns(ids, ids.columns[::-1]) >> np.uint64(33)
     offset = hash_columns(ids, ids.columns) >> np.uint64(1)
     return [pl.Series(PARTITION, partition.astype(np.int32)), pl.Series(OFFSET, offset.astype(np.int64))]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.columns import OFFSET, PARTITION, TIME
 from riverrun.kernels.kernel import EpochClock
 from riverrun.kernels.windows import ALL, grouped, keys
 from riverrun.state.equality import equijoin
@@ -45,8 +45,3 @@ def cancelled(held: pl.DataFrame, retractions: pl.DataFrame, values: Sequence[st
     nth = pl.int_range(pl.len()).over(on).alias("_nth")
     candidates = held.sort(ORDER, descending=True).with_columns(nth)
     return equijoin(candidates, retractions.with_columns(nth), [*on, "_nth"], "semi").drop("_nth")
-
-
-def signed(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Inserted and retracted rows."""
-    return rows.filter(pl.col(WEIGHT) > 0), rows.filter(pl.col(WEIGHT) < 0)

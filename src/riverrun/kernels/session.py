@@ -21,8 +21,9 @@ from riverrun.columns import TIME
 from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
+from riverrun.kernels.netting import signed
 from riverrun.kernels.ranges import Numbers
-from riverrun.kernels.retained import ARRIVAL, ORDER, as_they_came, cancelled, numbered, retained, signed
+from riverrun.kernels.retained import ARRIVAL, ORDER, as_they_came, cancelled, numbered, retained
 from riverrun.kernels.windows import accounted, extent, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
@@ -90,14 +91,14 @@ class SessionKernel:
     def _reachable(self, sessions: StateTable, arrived: pl.DataFrame) -> pl.DataFrame:
         """The sessions of the arrived keys that an arrived row can touch, and later ones."""
         lo, _ = extent(arrived[TIME])
-        return sessions.probe_range(arrived.select(self._key).unique(maintain_order=True), lo + 1, MAX_TIME)
+        return sessions.probe_range(arrived.select(self._key).unique(maintain_order=True), lo + 1, MAX_TIME)[0]
 
     def _take_away(self, rows: StateTable, before: pl.DataFrame, retractions: pl.DataFrame) -> pl.DataFrame:
         """Removes retracted rows; gives the sessions of their keys, whose bounds must be found anew."""
         if retractions.is_empty():
             return before.clear()
         lo, hi = extent(retractions[TIME])
-        held = rows.probe_range(retractions.select(self._key).unique(maintain_order=True), lo, hi)
+        held = rows.probe_range(retractions.select(self._key).unique(maintain_order=True), lo, hi)[0]
         gone = cancelled(held, retractions, list(self.schema))
         rows.remove(gone)
         return self._among(before, gone, self._key)
@@ -155,7 +156,7 @@ class SessionKernel:
         numbers = sessions.select(self._key).unique(maintain_order=True).with_row_index("_number")
         lo, _ = extent(sessions["_first"])
         _, hi = extent(sessions["_last"])
-        found = rows.probe_range(numbers.select(self._key), lo, hi)
+        found = rows.probe_range(numbers.select(self._key), lo, hi)[0]
         bounds = equijoin(sessions, numbers, self._key).select("_number", *_SPAN).sort("_first")
         return (
             equijoin(found, numbers, self._key)

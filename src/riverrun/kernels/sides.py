@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import polars as pl
+
+from riverrun.state.frames import constant, frame_of
 
 LEFT, RIGHT = "left", "right"
 
@@ -40,7 +43,7 @@ class Sides:
         keys = dict(zip(self.left_on, on, strict=True))
         return {**{keys[part.column]: part.name for part in self.outputs if part.side == "key"}, **found}
 
-    @property
+    @cached_property
     def schema(self) -> dict[str, pl.DataType]:
         """Columns of the result."""
         kinds = {"key": self.left, "left": self.left, "right": self.right}
@@ -61,7 +64,7 @@ class Sides:
             if source is None and part.side == "key":
                 source, name = right, keys[part.column]
             if source is None:
-                return pl.repeat(None, height, dtype=self.schema[part.name], eager=True).alias(part.name)
-            return source[name].alias(part.name)
+                return constant(part.name, None, self.schema[part.name], height)
+            return source.get_column(name).alias(part.name)
 
-        return pl.DataFrame([column(part) for part in self.outputs])
+        return frame_of([column(part) for part in self.outputs])

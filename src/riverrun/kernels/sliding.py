@@ -17,8 +17,9 @@ from riverrun.columns import TIME
 from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import EpochClock, Step
+from riverrun.kernels.netting import signed
 from riverrun.kernels.ranges import Numbers, over_ranges, trailing
-from riverrun.kernels.retained import ORDER, as_they_came, cancelled, numbered, retained, signed
+from riverrun.kernels.retained import ORDER, as_they_came, cancelled, numbered, retained
 from riverrun.kernels.windows import START, accounted, bounded, extent, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
@@ -89,7 +90,7 @@ class SlidingKernel:
     def _take_away(self, rows: StateTable, retractions: pl.DataFrame) -> pl.DataFrame:
         """Removes the rows that were retracted, and gives them."""
         lo, hi = extent(retractions[TIME])
-        held = rows.probe_range(retractions.select(self._key).unique(maintain_order=True), lo, hi)
+        held = rows.probe_range(retractions.select(self._key).unique(maintain_order=True), lo, hi)[0]
         gone = cancelled(held, retractions, list(self.schema))
         rows.remove(gone)
         return gone
@@ -100,11 +101,11 @@ class SlidingKernel:
         """Results issued for windows that have a touched row, and the times of such windows, open to correction."""
         lo, hi = extent(touched[TIME])
         numbers = touched.select(self._key).unique(maintain_order=True).with_row_index("_number")
-        issued = state["results"].probe_range(numbers.select(self._key), lo, hi + self.size)
+        issued = state["results"].probe_range(numbers.select(self._key), lo, hi + self.size)[0]
         behind = hi + self.size if before is None else min(hi + self.size, before)
         moments = (
             state["rows"]
-            .probe_range(numbers.select(self._key), max(lo, limit), behind)
+            .probe_range(numbers.select(self._key), max(lo, limit), behind)[0]
             .filter("_anchor")
             .select(*self._key, TIME)
             .unique(maintain_order=True)
@@ -120,7 +121,7 @@ class SlidingKernel:
         """The aggregates of the windows that end at these moments of their keys."""
         numbers = moments.select(self._key).unique(maintain_order=True).with_row_index("_number")
         lo, hi = extent(moments[TIME])
-        found = _ranked(rows.probe_range(numbers.select(self._key), lo - self.size + 1, hi), numbers, ORDER)
+        found = _ranked(rows.probe_range(numbers.select(self._key), lo - self.size + 1, hi)[0], numbers, ORDER)
         start, behind = self._ranges(found, moments, numbers)
         return moments.hstack(over_ranges(replace(self.aggregates, retracts=False), found, start, behind).get_columns())
 

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import polars as pl
 
 from riverrun.columns import DELETED, TIME
-from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import Counts, EpochClock, Step
-from riverrun.state.equality import equijoin
+from riverrun.kernels.windows import changes_of
+from riverrun.state.equality import equal_rows
+from riverrun.state.frames import pick, take, true, typed
+from riverrun.state.keys import group_rows, placed
 from riverrun.state.table import State, TableSpec
 
 
@@ -24,18 +28,23 @@ class TableKernel:
     key: tuple[str, ...]
     schema: Mapping[str, pl.DataType]
 
-    @property
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         return {"rows": TableSpec({**self.schema, TIME: pl.Int64()}, identity=self.key, probe=self.key)}
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
-        arrived, rows = inputs["in"], state["rows"]
-        columns = [*self.schema, TIME]
-        newest = arrived.unique(self.key, keep="last", maintain_order=True)
-        held = rows.probe(newest.select(self.key)).select(columns)
-        present = newest.filter(~pl.col(DELETED)).select(columns).cast(dict(held.schema.items()))
-        gone = newest.filter(pl.col(DELETED)).select(self.key)
-        rows.remove(equijoin(held, gone, self.key, "semi"))
-        rows.put(present)
-        changes = difference(held, present, self.key)
-        return Step(changes, {"in": Counts(read=len(arrived), accepted=len(arrived))})
+        arrived, table = inputs["in"], state["rows"]
+        groups = group_rows(arrived, self.key)
+        newest = typed(take(arrived, groups.last), self.tables["rows"].schema)
+        gone = true(take(pick(arrived, [DELETED]), groups.last).get_column(DELETED))
+        held, at = table.probe(pick(newest, self.key), groups.hashes)
+        places = placed(at, len(groups))
+        both = groups.as_they_came((places >= 0) & ~gone)
+        same = np.zeros(len(groups), np.bool_)
+        same[both] = equal_rows(take(held, places[both]), take(newest, both), newest.columns)
+        lost = groups.as_they_came((places >= 0) & gone)
+        came = groups.as_they_came(~gone & ~same)
+        table.remove(take(held, places[lost]))
+        table.put(take(newest, came))
+        old = take(held, places[groups.as_they_came((places >= 0) & ~same)])
+        return Step(changes_of(old, take(newest, came)), {"in": Counts(read=len(arrived), accepted=len(arrived))})

@@ -73,7 +73,7 @@ class TableSide:
         stayed = old.moved.clear()
         if not wanted.is_empty():
             touched = pl.concat([old.moved.select(self.key), new.moved.select(self.key)])
-            stayed = equijoin(state[self.name].probe(wanted), touched, self.key, "anti")
+            stayed = equijoin(state[self.name].probe(wanted)[0], touched, self.key, "anti")
         return Partners(stayed, self._others(state, old.moved, new.moved))
 
     def _others(self, state: State, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:

@@ -4,8 +4,8 @@ Rows that are equal in the order follow by their key, rows of a stream by their 
 answer. Where nothing is taken back, state holds the rows that are shown and no others.
 
 Where rows can be taken back, any of them may move up one day, so state holds all. It holds them in two parts: the head
-of each group, the rows shown and a few more, and the rest, all of which are behind the head. An epoch reads the heads
-of the groups it touches; whatever happens behind them is written and not read. Only a group whose head has lost all
+of each group, the rows shown and a few more, and the rest, all of which come after the head. An epoch reads the heads
+of the groups it touches; whatever happens after them is written and not read. Only a group whose head has lost all
 rows it had to spare is read as a whole. It gets as many to spare then as the square root of its rows, so that a group
 of a million rows, always robbed of its first, is read once in a thousand losses.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -23,10 +24,12 @@ from riverrun.errors import Invalid
 from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.netting import uncancelled, versions
-from riverrun.kernels.ranking import GROUP, Mask, Numbers, OrderBy, Ranking
+from riverrun.kernels.ranking import OrderBy, Ranking
 from riverrun.kernels.windows import ALL, keyed, keys, weighted
-from riverrun.state.equality import equijoin
-from riverrun.state.table import State, TableSpec
+from riverrun.state.frames import Mask, beside, frame_of, keep, numbers, pick, stack, take, typed
+from riverrun.state.keys import Groups, equal_to_any, group_rows
+from riverrun.state.order import Indexes
+from riverrun.state.table import State, StateTable, TableSpec
 
 __all__ = ["OrderBy", "TopKernel"]
 
@@ -35,7 +38,56 @@ _ORIGIN = {PARTITION: pl.Int32(), OFFSET: pl.Int64()}
 ROOM = "_room"
 """How many rows the head of a group has to spare when it is full; it is cut when it has twice as many."""
 
-_HELD, _INSIDE, _BACK = "_held", "_inside", "_back"
+_GROUP = "_group"
+
+
+@dataclass
+class Touched:
+    """The groups that an epoch touches, and its rows: those that leave and those that come."""
+
+    groups: Groups
+    keys: pl.DataFrame
+    old: pl.DataFrame
+    new: pl.DataFrame
+    id: tuple[str, ...]
+    stored: Mask
+    """Which of the old rows are in a head."""
+
+    @classmethod
+    def of(cls, old: pl.DataFrame, new: pl.DataFrame, per: tuple[str, ...], id: tuple[str, ...]) -> Touched:
+        rows = stack([pick(old, per), pick(new, per)])
+        groups = group_rows(rows, per)
+        return cls(groups, take(rows, groups.first), old, new, id, np.zeros(old.height, np.bool_))
+
+    @property
+    def new_group(self) -> Indexes:
+        return self.groups.numbers[self.old.height :]
+
+    @property
+    def _old_group(self) -> Indexes:
+        return self.groups.numbers[: self.old.height]
+
+    def leaving(self, rows: pl.DataFrame, group: Indexes) -> Mask:
+        """Which of some rows, of these groups, are among those that leave."""
+        return equal_to_any(self._named(rows, group), self._named(self.old, self._old_group), [_GROUP, *self.id])
+
+    def among(self, rows: pl.DataFrame, group: Indexes) -> Mask:
+        """Which of the rows that leave are among these."""
+        return equal_to_any(self._named(self.old, self._old_group), self._named(rows, group), [_GROUP, *self.id])
+
+    def _named(self, rows: pl.DataFrame, group: Indexes) -> pl.DataFrame:
+        return beside(pick(rows, self.id), [pl.Series(_GROUP, group)])
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Ranked rows: which were `held` in a head, are `inside` one now, came `back` from the rest; each head's room."""
+
+    ranking: Ranking
+    held: Mask
+    inside: Mask
+    back: Mask
+    room: Indexes
 
 
 @dataclass(frozen=True)
@@ -67,15 +119,15 @@ class TopKernel:
         if not self.order:
             raise Invalid("top has nothing to order by")
 
-    @property
+    @cached_property
     def _id(self) -> tuple[str, ...]:
         return tuple(_ORIGIN) if self.stream else self.key or (self.order[0].column,)
 
-    @property
+    @cached_property
     def _columns(self) -> dict[str, pl.DataType]:
         return {**self.schema, TIME: pl.Int64(), **(_ORIGIN if self.stream else {})}
 
-    @property
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         columns = {**self._columns, **({} if self.per else {ALL: pl.Int8()})}
         head = TableSpec({**columns, ROOM: pl.Int32()}, identity=self._id, probe=keys(self.per), route=self.per)
@@ -88,66 +140,71 @@ class TopKernel:
             refuse_retractions(arrived, "top")
         counts = {"in": Counts(read=len(arrived), accepted=len(arrived))}
         if arrived.is_empty():
-            return Step(self._issued(pl.DataFrame(schema=self._columns), np.empty(0, np.int64), 1), counts)
-        columns = [pl.col(name).cast(kind) for name, kind in self._columns.items()]
-        old, new = (keyed(rows.select(columns), self.per) for rows in versions(arrived, self._id, [*self._columns]))
-        per = list(keys(self.per))
-        groups = pl.concat([old.select(per), new.select(per)]).unique(maintain_order=True)
-        old, new = self._grouped(old, groups), self._grouped(new, groups)
-        head = self._grouped(state[HEAD].probe(groups), groups)
-        ranking, room = self._candidates(head, old, new), np.zeros(len(groups), dtype=np.int64)
+            return Step(self._issued(self._none, np.empty(0, np.int64), 1), counts)
+        old, new = (
+            keyed(typed(rows, self._columns), self.per) for rows in versions(arrived, self._id, [*self._columns])
+        )
+        touched = Touched.of(old, new, keys(self.per), self._id)
+        candidates = self._candidates(touched, *state[HEAD].probe(touched.keys, touched.groups.hashes))
         if self.retracts:
-            ranking, room = self._with_rest(state, groups, old, ranking)
-        held, inside = ranking.mask(_HELD), ranking.mask(_INSIDE)
-        before, after = self._numbers(ranking, held), self._numbers(ranking, inside)
-        kept = inside & self._kept(ranking, inside, after > 0, room)
-        self._store(state, ranking, held, inside, kept, room)
-        return Step(self._changes(ranking, before, after), counts)
+            candidates = self._with_rest(state[REST], touched, candidates)
+        before = self._numbers(candidates.ranking, candidates.held)
+        after = self._numbers(candidates.ranking, candidates.inside)
+        self._store(state, candidates, self._kept(candidates, after > 0))
+        return Step(self._changes(candidates.ranking, before, after), counts)
 
-    def _grouped(self, rows: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
-        """Rows with the number of their group, and how many rows it has to spare where they come from a head."""
-        numbered = groups.with_row_index(GROUP)
-        found = equijoin(rows, numbered, groups.columns, "left", maintain_order="left")
-        room = pl.col(ROOM) if ROOM in rows.columns else pl.lit(0, pl.Int32).alias(ROOM)
-        return found.select(*self._columns, *([] if self.per else [ALL]), GROUP, room)
+    @cached_property
+    def _none(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=self._columns)
 
-    def _candidates(self, head: pl.DataFrame, old: pl.DataFrame, new: pl.DataFrame) -> Ranking:
+    def _candidates(self, touched: Touched, head: pl.DataFrame, at: Indexes) -> Candidates:
         """The heads as they were and the new rows, in order. Inside the new heads are: of the rows that stay and come,
         those that no row of the rest can be before.
         """
-        on = [GROUP, *self._id]
-        leaving = old.select(on).with_columns(pl.lit(False).alias(_INSIDE))
-        stay = equijoin(head, leaving, on, "left", maintain_order="left")[_INSIDE].fill_null(True)
-        held = head.with_columns(pl.lit(True).alias(_HELD), stay, pl.lit(False).alias(_BACK))
-        came = new.with_columns(pl.lit(False).alias(_HELD), pl.lit(True).alias(_INSIDE), pl.lit(False).alias(_BACK))
-        # a row that stays at the end of its head when it changes must not be behind itself
-        return Ranking.of(pl.concat([came, held]), self.order, self._id)
+        new = touched.new
+        # a row that stays at the end of its head when it changes must not be after itself
+        rows = stack([new, pick(head, new.columns)])
+        ranking = Ranking.of(rows, np.concatenate([touched.new_group, at]), self.order, self._id)
+        held = np.arange(rows.height) >= new.height
+        inside = ~held
+        inside[new.height :] = ~touched.leaving(head, at)
+        room = np.zeros(len(touched.groups), np.int64)
+        if self.retracts:
+            room[:] = self.spare
+            np.maximum.at(room, at, numbers(head.get_column(ROOM)))
+            touched.stored = touched.among(head, at)
+        order = ranking.order
+        return Candidates(ranking, held[order], inside[order], np.zeros(len(order), np.bool_), room)
 
-    def _with_rest(
-        self, state: State, groups: pl.DataFrame, old: pl.DataFrame, ranking: Ranking
-    ) -> tuple[Ranking, Numbers]:
+    def _with_rest(self, table: StateTable, touched: Touched, candidates: Candidates) -> Candidates:
         """Says which rows are inside the heads, having read the rest of those groups whose head is too short, and how
         many rows each head may have to spare.
         """
-        count = len(groups)
-        held, alive = ranking.mask(_HELD), ranking.mask(_INSIDE)
-        # what is behind the last row of a head may have rows of the rest before it
+        ranking, held, alive = candidates.ranking, candidates.held, candidates.inside
+        count = len(touched.groups)
+        # what is after the last row of a head may have rows of the rest before it
         inside = alive & (np.arange(len(held)) <= ranking.last(held, count)[ranking.group])
         short = self._short(ranking, inside, count)
-        room = np.full(count, self.spare)
-        np.maximum.at(room, ranking.group, ranking.rows[ROOM].to_numpy())
-        on = [GROUP, *self._id]
-        state[REST].remove(equijoin(old, ranking.rows.filter(held), on, "anti"))
-        back = self._grouped(state[REST].probe(groups.filter(short)), groups)
-        behind = alive & ~inside & ~short[ranking.group]
-        state[REST].put(ranking.rows.filter(behind))
-        rows = ranking.rows.with_columns(pl.Series(_INSIDE, alive & ~behind))
-        ranking = Ranking(rows, ranking.group, ranking.run)
-        if not back.is_empty():
-            flags = [pl.lit(False).alias(_HELD), pl.lit(True).alias(_INSIDE), pl.lit(True).alias(_BACK)]
-            ranking = Ranking.of(pl.concat([rows, back.with_columns(flags)]), self.order, self._id)
-        sizes = ranking.sizes(ranking.mask(_INSIDE), count)
-        return ranking, np.where(short, np.maximum(np.sqrt(sizes).astype(np.int64), self.spare), room)
+        table.remove(keep(touched.old, ~touched.stored))
+        after = alive & ~inside & ~short[ranking.group]
+        table.put(ranking.chosen(after))
+        inside = alive & ~after
+        back = candidates.back
+        if short.any():
+            hashes = touched.groups.hashes
+            rows, at = table.probe(keep(touched.keys, short), None if hashes is None else hashes[short])
+            if rows.height:
+                before = take(ranking.rows, ranking.order)
+                group = np.concatenate([ranking.group, np.flatnonzero(short)[at]])
+                ranking = Ranking.of(stack([before, pick(rows, before.columns)]), group, self.order, self._id)
+                more = np.ones(rows.height, np.bool_)
+                held, inside, back = (
+                    np.concatenate([mask, flag])[ranking.order]
+                    for mask, flag in ((held, ~more), (inside, more), (back, more))
+                )
+        sizes = ranking.sizes(inside, count)
+        room = np.where(short, np.maximum(np.sqrt(sizes).astype(np.int64), self.spare), candidates.room)
+        return Candidates(ranking, held, inside, back, room)
 
     def _short(self, ranking: Ranking, inside: Mask, groups: int) -> Mask:
         """Which groups cannot tell from their head what is shown: the rest may have rows that are."""
@@ -155,44 +212,46 @@ class TopKernel:
         if not self.ties:
             return sizes < self.n
         shown = (ranking.ranks(inside) <= self.n) & inside
-        # behind the rows equal to the n-th there must be another row, else the rest may have more of them
+        # after the rows equal to the n-th there must be another row, else the rest may have more of them
         short: Mask = (sizes < self.n) | (ranking.sizes(shown, groups) == sizes)
         return short
 
-    def _numbers(self, ranking: Ranking, members: Mask) -> Numbers:
+    def _numbers(self, ranking: Ranking, members: Mask) -> Indexes:
         """The place of each row that is shown, 0 for others."""
         numbers = ranking.ranks(members) if self.ties else ranking.positions(members)
         numbers[numbers > self.n] = 0
         return numbers
 
-    def _kept(self, ranking: Ranking, inside: Mask, shown: Mask, room: Numbers) -> Mask:
+    def _kept(self, candidates: Candidates, shown: Mask) -> Mask:
         """Which of the rows inside stay in a head: those that are shown, and some more where there is room."""
+        ranking, inside, room = candidates.ranking, candidates.inside, candidates.room
         sizes, count = ranking.sizes(inside, len(room)), ranking.sizes(shown, len(room))
         most = np.where(sizes > count + 2 * room, count + room, sizes)
-        return ranking.positions(inside) <= most[ranking.group]
+        return inside & (ranking.positions(inside) <= most[ranking.group])
 
-    def _store(self, state: State, ranking: Ranking, held: Mask, inside: Mask, kept: Mask, room: Numbers) -> None:
-        rows = ranking.rows.with_columns(pl.Series(ROOM, room[ranking.group], dtype=pl.Int32))
-        state[HEAD].remove(rows.filter(held & ~kept))
-        state[HEAD].put(rows.filter(kept & ~held))
+    def _store(self, state: State, candidates: Candidates, kept: Mask) -> None:
+        ranking, held, inside, back = candidates.ranking, candidates.held, candidates.inside, candidates.back
+        state[HEAD].remove(ranking.chosen(held & ~kept))
+        fresh = kept & ~held
+        room = pl.Series(ROOM, candidates.room[ranking.group[fresh]], dtype=pl.Int32)
+        state[HEAD].put(beside(ranking.chosen(fresh), [room]))
         if self.retracts:
-            back = ranking.mask(_BACK)
-            state[REST].remove(rows.filter(back & kept))
-            state[REST].put(rows.filter(inside & ~kept & ~back))
+            state[REST].remove(ranking.chosen(back & kept))
+            state[REST].put(ranking.chosen(inside & ~kept & ~back))
 
-    def _changes(self, ranking: Ranking, before: Numbers, after: Numbers) -> pl.DataFrame:
+    def _changes(self, ranking: Ranking, before: Indexes, after: Indexes) -> pl.DataFrame:
         same = (before == after) if self.rank else (before > 0) == (after > 0)
         gone, came = (before > 0) & ~same, (after > 0) & ~same
-        changes = pl.concat(
+        changes = stack(
             [
-                self._issued(ranking.rows.filter(gone), before[gone], -1),
-                self._issued(ranking.rows.filter(came), after[came], 1),
+                self._issued(ranking.chosen(gone), before[gone], -1),
+                self._issued(ranking.chosen(came), after[came], 1),
             ]
         )
         return uncancelled(changes, [name for name in changes.columns if name != WEIGHT])
 
-    def _issued(self, rows: pl.DataFrame, numbers: Numbers, weight: int) -> pl.DataFrame:
+    def _issued(self, rows: pl.DataFrame, places: Indexes, weight: int) -> pl.DataFrame:
         """Rows as they leave."""
-        rank = [pl.Series(self.rank, numbers, dtype=pl.Int32)] if self.rank else []
+        rank = [pl.Series(self.rank, places, dtype=pl.Int32)] if self.rank else []
         origin = _ORIGIN if self.stream else ()
-        return weighted(rows.select(*self.outputs, *rank, TIME, *origin), weight)
+        return weighted(frame_of([*pick(rows, self.outputs), *rank, *pick(rows, [TIME, *origin])]), weight)

@@ -15,9 +15,10 @@ import polars as pl
 from riverrun.columns import TIME, WEIGHT
 from riverrun.kernels.aggregates.aggregates import Aggregates
 from riverrun.kernels.aggregates.tallies import CellAddress
-from riverrun.kernels.cells import Cells
-from riverrun.kernels.kernel import EpochClock, Step
-from riverrun.kernels.windows import ALL, START, accounted, bounded, grouped, keys, weighted
+from riverrun.kernels.cells import Cells, Wanted
+from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
+from riverrun.kernels.windows import ALL, START, accounted, bounded, changes_of, grouped, keys
+from riverrun.state.frames import beside, keep, numbers, pick, stack
 from riverrun.state.table import State, TableSpec
 
 
@@ -49,25 +50,25 @@ class TumblingKernel:
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]
-        start = (pl.col(TIME) - self.offset).floordiv(self.size) * self.size + self.offset
-        rows = grouped(arrived, self.by).with_columns(start.alias(START))
+        start = (numbers(arrived.get_column(TIME)) - self.offset) // self.size * self.size + self.offset
+        rows = beside(grouped(arrived, self.by), [pl.Series(START, start, dtype=pl.Int64)])
         # first start of a window that is still kept, at the epoch's start
-        kept = clock.start - self.horizon - self.size + 1
-        gone = rows[START] < kept
-        late = arrived.filter(gone & (arrived[WEIGHT] > 0))
-        if gone.any():
-            rows = rows.filter(~gone)
-
-        closed = pl.col(START) <= clock.start - self.size
-        wanted = pl.lit(True) if self.update else closed if self.horizon else None
-        changed = self._cells.update(state, rows, clock.epoch, wanted)
+        kept = start >= clock.start - self.horizon - self.size + 1
+        late = keep(arrived, ~kept & (numbers(arrived.get_column(WEIGHT)) > 0))
+        changed = self._cells.update(state, keep(rows, kept), clock.epoch, self._wanted(clock))
         values, new = list(self.aggregates.schema), changed.new
         if not self.update:
             # without a horizon, what has closed is gone; with one, closed windows were issued when they closed
             lo = clock.start - self.size + 1 if self.horizon else None
             due = self._cells.scan(state, lo, clock.end - self.size + 1)
-            new = pl.concat([new.select(due.columns), due.sort(START, *keys(self.by))])
+            new = stack([pick(new, due.columns), due.sort(START, *keys(self.by)) if due.height > 1 else due])
         self._cells.release(state, clock.end - self.horizon - self.size + 1)
-        leaving = [bounded(frame, self.by, values, self.size) for frame in (changed.old, new)]
-        changes = pl.concat([weighted(leaving[0], -1), weighted(leaving[1], 1)])
+        changes = changes_of(*(bounded(frame, self.by, values, self.size) for frame in (changed.old, new)))
         return accounted(changes, arrived, late, clock, self.aside)
+
+    def _wanted(self, clock: EpochClock) -> Wanted | None:
+        """Windows that are shown already: all that have closed, or all there are."""
+        if not (self.update or self.horizon):
+            return None
+        closed = MAX_TIME if self.update else clock.start - self.size
+        return lambda cells: numbers(cells.get_column(START)) <= closed

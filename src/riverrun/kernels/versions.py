@@ -108,12 +108,12 @@ class Versions:
             lo, hi = int(span["_from"].to_numpy().min()), int(span["_to"].to_numpy().max()) + 1
             # Most keys that change often have a version shortly before the rows; only the others are read to the end.
             lo -= max(hi - lo, self.horizon // 64)
-            recent = state["versions"].probe_range(span.select(self.key), lo, hi).select(columns)
+            recent = state["versions"].probe_range(span.select(self.key), lo, hi)[0].select(columns)
             parts.append(recent)
             if lo > oldest:
                 early = equijoin(recent, span, self.key).filter(pl.col(TIME) <= pl.col("_from"))
                 rest = equijoin(span, early, self.key, "anti").select(self.key)
-                parts.append(state["versions"].probe_range(rest, MIN_TIME, lo).select(columns))
+                parts.append(state["versions"].probe_range(rest, MIN_TIME, lo)[0].select(columns))
         return pl.concat(parts)
 
     def keep(self, state: State, came: pl.DataFrame, clock: EpochClock) -> None:

@@ -64,7 +64,7 @@ class VersusKernel:
     def _windows(self, windows: StateTable, wanted: pl.DataFrame) -> pl.DataFrame:
         """The stored windows with these keys."""
         addresses = _addressed(wanted).select(*keys(self.by), TIME).unique(maintain_order=True)
-        found = windows.probe(addresses).drop(ALL)
+        found = windows.probe(addresses)[0].drop(ALL)
         return equijoin(found, wanted, self.key, "semi")
 
     def _moved(self, rows: pl.DataFrame, times: int) -> pl.DataFrame:

@@ -8,6 +8,7 @@ import polars as pl
 
 from riverrun.columns import TIME, WATERMARK, WEIGHT
 from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.state.frames import beside, constant, frame_of, pick, stack
 
 ALL = "_all"
 """The key of a window without `by`: the same for every row."""
@@ -23,17 +24,23 @@ def keys(by: Sequence[str]) -> tuple[str, ...]:
 
 def keyed(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Rows that have these columns."""
-    return rows if by else rows.with_columns(pl.lit(0, pl.Int8).alias(ALL))
+    return rows if by else beside(rows, [constant(ALL, 0, pl.Int8(), rows.height)])
 
 
 def grouped(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """As `keyed`, for groups: -0.0 in a key is 0.0, so that a result is written in one way whichever row came first."""
-    floats = [name for name in by if rows.schema[name].is_float()]
+    floats = [name for name in by if rows.get_column(name).dtype.is_float()]
     return keyed(rows.with_columns(pl.col(floats) + 0.0) if floats else rows, by)
 
 
 def weighted(rows: pl.DataFrame, weight: int) -> pl.DataFrame:
-    return rows.with_columns(pl.lit(weight, pl.Int8).alias(WEIGHT))
+    """Rows with this weight."""
+    return beside(rows, [constant(WEIGHT, weight, pl.Int8(), rows.height)])
+
+
+def changes_of(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+    """What is taken back, and what comes instead, as weighted rows."""
+    return stack([weighted(old, -1), weighted(new, 1)])
 
 
 def extent(times: pl.Series) -> tuple[int, int]:
@@ -45,14 +52,10 @@ def extent(times: pl.Series) -> tuple[int, int]:
 
 def bounded(results: pl.DataFrame, by: Sequence[str], values: Sequence[str], size: int) -> pl.DataFrame:
     """Results of windows as they leave: `by`, the window's bounds, `values` and its end as event time."""
-    start, end = pl.col(START), pl.col(START) + size
-    return results.select(
-        *by,
-        start.cast(_STAMP).alias("window_start"),
-        end.cast(_STAMP).alias("window_end"),
-        *values,
-        end.alias(TIME),
-    )
+    start = results.get_column(START)
+    end = start + size
+    bounds = [start.cast(_STAMP).alias("window_start"), end.cast(_STAMP).alias("window_end")]
+    return frame_of([*pick(results, by), *bounds, *pick(results, values), end.alias(TIME)])
 
 
 def accounted(changes: pl.DataFrame, rows: pl.DataFrame, late: pl.DataFrame, clock: EpochClock, aside: bool) -> Step:
@@ -63,5 +66,5 @@ def accounted(changes: pl.DataFrame, rows: pl.DataFrame, late: pl.DataFrame, clo
         late_dropped=0 if aside else len(late),
         late_aside=len(late) if aside else 0,
     )
-    missed = late.with_columns(pl.lit(clock.start, pl.Int64).alias(WATERMARK)) if aside else None
+    missed = beside(late, [constant(WATERMARK, clock.start, pl.Int64(), late.height)]) if aside else None
     return Step(changes, {"in": counts}, missed)

@@ -25,10 +25,11 @@ import pyarrow as pa
 
 from riverrun.errors import Conflict, Invalid, NewerFormat, NotFound, did_you_mean
 from riverrun.state.files import Files
+from riverrun.state.frames import keep
 from riverrun.state.layers import RunTable, Stored
 from riverrun.state.merge import absorbed, merge
 from riverrun.state.shards import shard_numbers
-from riverrun.state.sorted_run import HASH, SortedRun
+from riverrun.state.sorted_run import SortedRun
 from riverrun.state.table import StateTable, TableSpec
 
 Entry = dict[str, Any]
@@ -43,6 +44,7 @@ ALL_SHARDS = "*"
 VERSION = 2
 INLINE_BYTES = 64 << 10
 _EPOCH = re.compile(r"(\d+)-")
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 class StateDirectory:
@@ -74,8 +76,11 @@ class StateDirectory:
 
     def encode_tail(self, run: SortedRun, owner: str, table: str) -> bytes:
         """A small run for an entry."""
+        known = self._tails.get((owner, table))
+        if known is not None and known[1] is run:  # nothing has changed since it was read
+            return known[0]
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, run.batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as out:
+        with pa.ipc.new_stream(sink, run.batch.schema, options=_COMPRESSED) as out:
             out.write_batch(run.batch)
         data: bytes = sink.getvalue().to_pybytes()
         self._tails[owner, table] = (data, run)
@@ -162,21 +167,19 @@ class Scope:
 
     def _split(self, run: SortedRun) -> list[tuple[int, SortedRun]]:
         """A run for all shards, shard by shard."""
-        rows = run.scan(None, None)
-        numbers = shard_numbers(rows, run.spec.probe if run.spec.route is None else run.spec.route, self._shards)
-        hashes = run.batch.column(HASH).to_numpy()
+        numbers = shard_numbers(run.frame, run.spec.probe if run.spec.route is None else run.spec.route, self._shards)
         parts = []
         for shard in np.unique(numbers).tolist():
             mine = numbers == shard
-            parts.append((shard, SortedRun.build(rows.filter(mine), run.spec, hashes[mine])))
+            gone = None if run.gone is None else run.gone[mine]
+            parts.append((shard, SortedRun.build(keep(run.frame, mine), run.spec, run.hashes[mine], gone)))
         return parts
 
     def commit(self, name: str, table: RunTable, epoch: int) -> dict[str, dict[str, Any]]:
         """The table after the step, by shard. Small changes stay in a tail; larger ones are written as a file."""
         low = table.low
         stored = {shard: self._living(shard, name, table) for shard in self._own}
-        own = table.own()
-        small = [run for run in ([own] if own is not None else []) + table.tails if run.live(low)]
+        small = [run for run in (*table.own(), *table.tails) if run.live(low)]
         whole = not any(stored.values())
         run = merge(small, table.spec, low, whole) if small else None
         keeper = ALL_SHARDS if self._shard is None else str(self._shard)
@@ -260,4 +263,4 @@ def _opened(batch: pa.RecordBatch, spec: TableSpec, name: str) -> SortedRun:
             f"stored state of table {name!r} has no column {', '.join(missing)}",
             hint="The node has changed; rebuild the flow",
         )
-    return SortedRun(batch, spec)
+    return SortedRun.read(batch, spec)

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
+
+from riverrun.state.frames import Mask, index
+from riverrun.state.order import Indexes
 
 _CONSTANT = "_constant"
 
 
-def equal_rows(left: pl.DataFrame, right: pl.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.bool_]:
+def equal_rows(left: pl.DataFrame, right: pl.DataFrame, columns: Iterable[str]) -> Mask:
     """Where two frames of equal height agree in all `columns`."""
     agree = np.ones(left.height, dtype=np.bool_)
     for name in columns:
-        agree &= left[name].eq_missing(right[name]).to_numpy()
+        agree &= equal_values(left.get_column(name), right.get_column(name))
     return agree
+
+
+def equal_at(
+    left: pl.DataFrame, at: Indexes, right: pl.DataFrame, other: Indexes, columns: Iterable[tuple[str, str]]
+) -> Mask:
+    """Where rows of `left` at the places `at` agree with those of `right` at `other`, in pairs of columns."""
+    agree = np.ones(len(at), dtype=np.bool_)
+    if len(at):
+        here, there = index(at), index(other)
+        for mine, theirs in columns:
+            agree &= equal_values(left.get_column(mine)[here], right.get_column(theirs)[there])
+    return agree
+
+
+def equal_values(left: pl.Series, right: pl.Series) -> Mask:
+    """Where two columns of equal length agree."""
+    if left.null_count() or right.null_count():
+        return left.eq_missing(right).to_numpy()
+    return (left == right).to_numpy()
 
 
 def equijoin(

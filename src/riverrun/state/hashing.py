@@ -6,14 +6,16 @@ bits, and -0.0 as 0.0. It is no promise of equality; whoever finds a row by its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
+from polars.datatypes import DataTypeClass
 
 from riverrun.errors import Invalid
+from riverrun.state.frames import numbers, present
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -26,93 +28,132 @@ _WORD = 8
 _EDGE = 128
 """Of a longer string its length and this many bytes of either end count; equality is checked elsewhere."""
 
+_BLOCK = 1 << 14
+"""Rows hashed at a time: as many as stay in the processor's cache from one operation to the next."""
+
 _MASKS = np.array([(1 << (8 * n)) - 1 for n in range(_WORD + 1)], dtype=np.uint64)
+_SHIFTS = tuple(np.uint64(bits) for bits in (30, 27, 31, 32))
 
 
-def hash_columns(frame: pl.DataFrame, columns: Sequence[str]) -> Hashes:
-    """One hash per row over the given columns, in their order."""
-    total = np.full(frame.height, _SEED, dtype=np.uint64)
+def hash_columns(rows: pl.DataFrame, columns: Sequence[str], before: Hashes | None = None) -> Hashes:
+    """One hash per row over the given columns, in their order; `before` is that of columns that come first."""
+    total = np.full(rows.height, _SEED, dtype=np.uint64) if before is None else before.copy()
     for name in columns:
-        total = _mixed((total ^ _hash_series(frame[name])) * _ROUND)
+        column = rows.get_column(name)
+        bits = _bits_of(column)
+        there = present(column)
+        for block in _blocks(len(total)):
+            one = bits[block].copy()
+            _mix(one)
+            if there is not None:
+                one[~there[block]] = _NULL
+            part = total[block]
+            part ^= one
+            part *= _ROUND
+            _mix(part)
     return total
 
 
-def _mixed(x: Hashes) -> Hashes:
-    x = (x ^ (x >> np.uint64(30))) * _MIX_A
-    x = (x ^ (x >> np.uint64(27))) * _MIX_B
-    return x ^ (x >> np.uint64(31))
+def can_hash(kind: pl.DataType | DataTypeClass) -> bool:
+    """Whether there are hashes of this type; lists and maps have none."""
+    if isinstance(kind, pl.Struct):
+        return all(can_hash(field.dtype) for field in kind.fields)
+    return not kind.is_nested()
 
 
-def _hash_series(series: pl.Series) -> Hashes:
-    kind = series.dtype
+def combine(hashes: Hashes, numbers: npt.NDArray[np.int64]) -> Hashes:
+    """One hash for each pair of a hash and a number."""
+    total = (hashes ^ numbers.view(np.uint64)) * _ROUND
+    _mix(total)
+    return total
+
+
+def _blocks(length: int) -> Iterator[slice]:
+    return (slice(at, at + _BLOCK) for at in range(0, length, _BLOCK))
+
+
+def _mix(x: Hashes) -> None:
+    """Spread the bits of every number, in place."""
+    first, second, third, _ = _SHIFTS
+    x ^= x >> first
+    x *= _MIX_A
+    x ^= x >> second
+    x *= _MIX_B
+    x ^= x >> third
+
+
+def _bits_of(column: pl.Series) -> Hashes:
+    """64 bits that follow from each value; under a null, any."""
+    kind = column.dtype
     if kind.is_integer() or kind == pl.Boolean or (kind.is_temporal() and not kind.is_nested()):
-        bits = series.to_physical().cast(pl.Int64).fill_null(0).to_numpy().view(np.uint64)
-    elif kind.is_float():
+        return cast(Hashes, numbers(column.cast(pl.Int64)).view(np.uint64))
+    if kind.is_float():
         # adding 0.0 turns -0.0 into 0.0; all NaN become the one NaN of NumPy
-        values = series.cast(pl.Float64).fill_null(0.0).to_numpy() + 0.0
+        values = numbers(column.cast(pl.Float64)) + 0.0
         values[np.isnan(values)] = np.nan
-        bits = values.view(np.uint64)
-    elif kind in (pl.String, pl.Binary):
-        bits = _hash_bytes(series.fill_null("" if kind == pl.String else b""))
-    elif kind.is_decimal():
-        bits = _hash_decimal(series.fill_null(0))
-    elif isinstance(kind, pl.Struct):
-        bits = hash_columns(series.struct.unnest(), [field.name for field in kind.fields])
-    else:
-        raise Invalid(f"column {series.name!r} of type {kind} cannot be a key", hint="Use a part of it, or its text")
-    mixed = _mixed(bits)
-    if series.null_count():
-        mixed[series.is_null().to_numpy()] = _NULL
-    return mixed
+        return cast(Hashes, values.view(np.uint64))
+    if kind in (pl.String, pl.Binary):
+        return _hash_bytes(column)
+    if kind.is_decimal():
+        return _hash_decimal(column)
+    if isinstance(kind, pl.Struct):
+        return hash_columns(column.struct.unnest(), [field.name for field in kind.fields])
+    raise Invalid(f"column {column.name!r} of type {kind} cannot be a key", hint="Use a part of it, or its text")
 
 
-def _hash_decimal(series: pl.Series) -> Hashes:
-    if series.is_empty():
+def _hash_decimal(column: pl.Series) -> Hashes:
+    if column.is_empty():
         return np.empty(0, dtype=np.uint64)
-    array = _one_chunk(series)
+    array = column.rechunk().to_arrow()
     halves = np.frombuffer(array.buffers()[1], dtype=np.uint64).reshape(-1, 2)[array.offset : array.offset + len(array)]
-    return _mixed(halves[:, 0]) ^ halves[:, 1] * _ROUND
+    low = halves[:, 0].copy()
+    _mix(low)
+    return low ^ halves[:, 1] * _ROUND
 
 
-def _hash_bytes(series: pl.Series) -> Hashes:
-    if series.is_empty():
+def _hash_bytes(column: pl.Series) -> Hashes:
+    if column.is_empty():
         return np.empty(0, dtype=np.uint64)
-    array = _one_chunk(series)
+    array = column.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
     first, last = int(offsets[0]), int(offsets[-1])
-    data = np.zeros(last - first + _WORD, dtype=np.uint8)
+    data = np.empty(last - first + _WORD, dtype=np.uint8)
+    data[last - first :] = 0
     if last > first:
         data[: last - first] = np.frombuffer(data_buffer, dtype=np.uint8)[first:last]
     # every byte position read as a little-endian word, without copying
     words: Hashes = np.ndarray((last - first + 1,), dtype="<u8", buffer=data, strides=(1,))
-    starts, lengths = offsets[:-1] - first, np.diff(offsets)
-    hashes = lengths.astype(np.uint64) * _SEED
-    _absorb(hashes, words, starts, np.minimum(lengths, _EDGE))
-    long = np.flatnonzero(lengths > _EDGE)
-    if len(long):
-        tails = np.minimum(lengths[long] - _EDGE, _EDGE)
-        hashes[long] = _absorb(hashes[long], words, starts[long] + lengths[long] - tails, tails)
+    hashes = np.empty(len(array), dtype=np.uint64)
+    for block in _blocks(len(array)):
+        bounds = offsets[block.start : block.stop + 1]
+        starts, lengths = bounds[:-1] - first, bounds[1:] - bounds[:-1]
+        part = hashes[block]
+        np.multiply(lengths.view(np.uint64), _SEED, out=part)
+        longest = int(lengths.max())
+        _absorb(part, words, starts, lengths if longest <= _EDGE else np.minimum(lengths, _EDGE))
+        if longest > _EDGE:
+            long = np.flatnonzero(lengths > _EDGE)
+            tails = np.minimum(lengths[long] - _EDGE, _EDGE)
+            part[long] = _absorb(part[long], words, starts[long] + lengths[long] - tails, tails)
     return hashes
 
 
 def _absorb(hashes: Hashes, words: Hashes, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Hashes:
     """Mix `lengths` bytes from `starts` into `hashes`, in place, one word of every row at a time."""
     rows: npt.NDArray[np.intp] | None = None  # which rows still have bytes; None: all of them
-    for at in range(0, _EDGE, _WORD):
-        left = lengths - at
-        if left.min() <= 0:
-            more = np.flatnonzero(left > 0)
-            if not len(more):
-                break
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    for at in range(0, longest, _WORD):
+        if shortest <= at:
+            more = np.flatnonzero(lengths > at)
             rows = more if rows is None else rows[more]
-            starts, lengths, left = starts[more], lengths[more], left[more]
-        word = words[starts + at] & _MASKS[np.minimum(left, _WORD)]
-        mixed = ((hashes if rows is None else hashes[rows]) ^ word) * _ROUND
-        mixed ^= mixed >> np.uint64(32)
-        hashes[slice(None) if rows is None else rows] = mixed
+            starts, lengths = starts[more], lengths[more]
+            shortest = int(lengths.min())
+        word = words[starts + at if at else starts]
+        if shortest < at + _WORD:
+            word &= _MASKS[longest - at if shortest == longest else np.minimum(lengths - at, _WORD)]
+        word ^= hashes if rows is None else hashes[rows]
+        word *= _ROUND
+        word ^= word >> _SHIFTS[3]
+        hashes[slice(None) if rows is None else rows] = word
     return hashes
-
-
-def _one_chunk(series: pl.Series) -> pa.Array:
-    return series.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,10 +10,12 @@ import numpy as np
 import polars as pl
 
 from riverrun.errors import Invalid
-from riverrun.state.equality import equal_rows
+from riverrun.state.equality import equal_values
+from riverrun.state.frames import Mask, constant, frame_of, keep, numbers, pick, stack, take, take_or_null, typed
 from riverrun.state.hashing import Hashes, hash_columns
 from riverrun.state.merge import newest
-from riverrun.state.sorted_run import GONE, Indexes, SortedRun, ascending
+from riverrun.state.order import Indexes, ascending, is_ascending
+from riverrun.state.sorted_run import SortedRun
 from riverrun.state.table import FOUND, TableSpec
 
 
@@ -41,6 +43,40 @@ class Stored:
         return self.rows if low is None or self.lo >= low else self.run.live(low)
 
 
+@dataclass(frozen=True)
+class Layer:
+    """Rows of one run that were asked for, and for which of the keys each."""
+
+    run: SortedRun
+    rows: Indexes
+    at: Indexes
+
+    def living(self) -> Layer:
+        """The same without tombstones."""
+        if self.run.gone is None:
+            return self
+        alive = ~self.run.gone[self.rows]
+        return Layer(self.run, self.rows[alive], self.at[alive])
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Keys in ascending order of their hashes; `order` has the place of each among those that were given."""
+
+    keys: pl.DataFrame
+    hashes: Hashes
+    order: Indexes
+    buckets: Indexes | None
+
+    def without(self, found: Indexes) -> Asked:
+        """What is left when some, by their index here, have been found."""
+        left = np.ones(len(self.order), np.bool_)
+        left[found] = False
+        return Asked(
+            self.keys, self.hashes[left], self.order[left], None if self.buckets is None else self.buckets[left]
+        )
+
+
 class RunTable:
     """One table on runs. Implements `StateTable`. Tails have no key in common; nor have run files of different shards."""
 
@@ -49,140 +85,142 @@ class RunTable:
         self.low = low
         self.tails = list(tails)
         self.stored = list(stored)
-        self._changes: list[pl.DataFrame] = []
-        self._own: SortedRun | None = None
-        self._asked: tuple[pl.DataFrame, Hashes] | None = None
+        self._changes: list[SortedRun] = []
 
-    def probe(self, keys: pl.DataFrame) -> pl.DataFrame:
-        if self.spec.single:
-            keys, order, hashes = self._distinct(keys, self.spec.address)
-            found = self._looked_up(keys, order, hashes)
-            return keys.hstack(found.get_columns()).filter(FOUND).select(list(self.spec.schema))
-        return self._matching(keys, self.spec.address, None, None)
+    def probe(self, keys: pl.DataFrame, hashes: Hashes | None = None) -> tuple[pl.DataFrame, Indexes]:
+        return self._rows(self._find(keys, self.spec.address, hashes, None, None))
 
-    def probe_range(self, keys: pl.DataFrame, lo: int, hi: int) -> pl.DataFrame:
-        return self._matching(keys, self.spec.probe, lo, hi)
+    def probe_range(
+        self, keys: pl.DataFrame, lo: int, hi: int, hashes: Hashes | None = None
+    ) -> tuple[pl.DataFrame, Indexes]:
+        return self._rows(self._find(keys, self.spec.probe, hashes, lo, hi))
 
-    def _matching(self, keys: pl.DataFrame, on: tuple[str, ...], lo: int | None, hi: int | None) -> pl.DataFrame:
-        lo = self._at_least(lo)
-        runs = [run for run in self._runs(lo, hi) if run.reaches(lo, hi)]
-        if not runs:
-            return self.spec.empty()
-        keys, order, hashes = self._distinct(keys, on)
-        keys = keys[order]
-        buckets = keys[self.spec.bucket].to_numpy() if self.spec.bucket in on else None
-        compared = [name for name in self.spec.probe if name != self.spec.bucket]
-        layers = []
-        for run in runs:
-            probes, rows = run.find(hashes, buckets, lo, hi)
-            found = run.take(rows)
-            layers.append(found.filter(equal_rows(keys[probes], found, compared)))
-        return self._living(layers)
-
-    def lookup(self, keys: pl.DataFrame) -> pl.DataFrame:
+    def lookup(self, keys: pl.DataFrame, hashes: Hashes | None = None) -> pl.DataFrame:
         if not self.spec.single:
             raise Invalid("a table with several rows per address is probed, not looked up")
-        keys = self._typed(keys, self.spec.address)
-        return self._looked_up(keys, *self._order(keys))
-
-    def _looked_up(self, keys: pl.DataFrame, order: Indexes, hashes: Hashes) -> pl.DataFrame:
-        """A key found in a newer layer is not looked for in older ones."""
+        layers = [layer.living() for layer in self._find(keys, self.spec.address, hashes, None, None)]
         values = [name for name in self.spec.schema if name not in self.spec.address]
-        compared = [name for name in self.spec.probe if name != self.spec.bucket]
-        buckets = keys[self.spec.bucket].to_numpy()[order] if self.spec.bucket else None
-        places, layers = [], []
-        for run in self._runs(self.low, None):
-            probes, rows = run.find(hashes, buckets, self.low, None)
-            found, at = run.take(rows), order[probes]
-            equal = equal_rows(keys[at], found, compared)
-            layers.append(found.filter(equal).select(*values, GONE))
-            places.append(at[equal])
-            left = np.ones(len(order), dtype=np.bool_)
-            left[probes[equal]] = False
-            order, hashes = order[left], hashes[left]
-            buckets = None if buckets is None else buckets[left]
-            if not len(order):
-                break
         where = np.full(keys.height, -1)
-        at = np.concatenate(places) if places else np.empty(0, np.int64)
-        where[at] = np.arange(len(at))
-        if not layers:
-            layers = [self.spec.empty().select(*values, pl.lit(False).alias(GONE))]
-        index = pl.Series(where).cast(pl.UInt32, strict=False)
-        found = pl.concat(layers).select(pl.all().gather(index))
-        alive = pl.col(GONE).eq_missing(False)
-        if found[GONE].any():
-            found = found.with_columns(pl.when(alive).then(pl.col(name)).alias(name) for name in values)
-        return found.with_columns(alive.alias(FOUND)).drop(GONE)
+        before = 0
+        for layer in layers:
+            where[layer.at] = np.arange(before, before + len(layer.at))
+            before += len(layer.at)
+        found = pl.Series(FOUND, where >= 0)
+        if not values:
+            return found.to_frame()
+        rows = stack([layer.run.take(layer.rows, values) for layer in layers]) if layers else pick(self._none, values)
+        return take_or_null(rows, where).hstack([found])
 
     def scan(self, lo: int | None = None, hi: int | None = None) -> pl.DataFrame:
         lo = self._at_least(lo)
-        return self._living([run.scan(lo, hi) for run in self._runs(lo, hi)])
+        layers = [Layer(run, rows, rows) for run in self._runs(lo, hi) if len(rows := run.within(lo, hi))]
+        return self._rows(self._newest(layers))[0]
 
-    def put(self, rows: pl.DataFrame) -> None:
-        self._change(self._typed(rows, self.spec.schema), gone=False)
+    def put(self, rows: pl.DataFrame, hashes: Hashes | None = None) -> None:
+        if rows.height:
+            self._change(typed(rows, self.spec.schema), hashes, gone=False)
 
-    def remove(self, rows: pl.DataFrame) -> None:
-        keys = self._typed(rows, self.spec.key)
-        rest = [pl.lit(None, kind).alias(name) for name, kind in self.spec.schema.items() if name not in keys.columns]
-        self._change(keys.with_columns(rest).select(list(self.spec.schema)), gone=True)
+    def remove(self, rows: pl.DataFrame, hashes: Hashes | None = None) -> None:
+        if rows.height:
+            given = [
+                rows.get_column(name) if name in self.spec.key else constant(name, None, kind, rows.height)
+                for name, kind in self.spec.schema.items()
+            ]
+            self._change(typed(frame_of(given), self.spec.schema), hashes, gone=True)
 
-    def _change(self, rows: pl.DataFrame, gone: bool) -> None:
+    def _change(self, rows: pl.DataFrame, hashes: Hashes | None, gone: bool) -> None:
+        hashes = hash_columns(rows, self.spec.probe) if hashes is None else hashes
         if self.spec.bucket and self.low is not None:
-            rows = rows.filter(pl.col(self.spec.bucket) >= self.low)
-        if not rows.is_empty():
-            self._changes.append(rows.with_columns(pl.lit(gone).alias(GONE)))
-            self._own = None
+            counts = numbers(rows.get_column(self.spec.bucket)) >= self.low
+            if not counts.all():
+                rows, hashes = keep(rows, counts), hashes[counts]
+        if rows.height:
+            marks = np.ones(rows.height, np.bool_) if gone else None
+            self._changes.append(SortedRun.build(rows, self.spec, hashes, marks))
 
     def release(self, below: int) -> None:
         if self.spec.bucket and (self.low is None or below > self.low):
             self.low = below
 
-    def own(self) -> SortedRun | None:
-        """The step's own changes, as the newest run."""
-        if self._own is None and self._changes:
-            self._changes = [newest(self._changes[::-1], self.spec)]
-            self._own = SortedRun.build(self._changes[0], self.spec, self._hashed(self._changes[0]))
-        return self._own
+    def own(self) -> list[SortedRun]:
+        """The step's own changes, as runs, newest first."""
+        return self._changes[::-1]
 
     def _runs(self, lo: int | None, hi: int | None) -> Iterator[SortedRun]:
         """The layers that can have rows with buckets in [lo, hi), newest first."""
-        own = self.own()
-        yield from ([] if own is None else [own])
-        yield from self.tails
+        for run in (*self.own(), *self.tails):
+            if run.reaches(lo, hi):
+                yield run
         for stored in self.stored:
             if not self.spec.bucket or ((lo is None or stored.hi >= lo) and (hi is None or stored.lo < hi)):
                 yield stored.run
 
-    def _living(self, layers: list[pl.DataFrame]) -> pl.DataFrame:
+    def _find(
+        self, keys: pl.DataFrame, on: Sequence[str], hashes: Hashes | None, lo: int | None, hi: int | None
+    ) -> Sequence[Layer]:
+        """The rows that the keys name, from the newest layer that has them."""
+        layers: list[Layer] = []
+        if not keys.height:
+            return layers
+        lo, asked = self._at_least(lo), None
+        single = self.spec.single and len(on) == len(self.spec.address)
+        for run in self._runs(lo, hi):
+            asked = self._asked(keys, on, hashes) if asked is None else asked
+            probes, rows = run.find(asked.hashes, asked.buckets, lo, hi)
+            at = asked.order[probes]
+            equal = self._equal(asked.keys, at, run, rows)
+            if not equal.all():
+                probes, rows, at = probes[equal], rows[equal], at[equal]
+            if len(rows):
+                layers.append(Layer(run, rows, at))
+            if single:  # a key found in a newer layer is not looked for in older ones
+                asked = asked.without(probes)
+                if not len(asked.order):
+                    break
+        return layers if single else self._newest(layers)
+
+    def _asked(self, keys: pl.DataFrame, on: Sequence[str], hashes: Hashes | None) -> Asked:
+        keys = typed(keys, {name: self.spec.schema[name] for name in on})
+        hashes = hash_columns(keys, self.spec.probe) if hashes is None else hashes
+        order = np.arange(len(hashes))
+        if not is_ascending(hashes):
+            order = ascending(hashes)
+            hashes = hashes[order]
+        bucket = self.spec.bucket
+        buckets = numbers(keys.get_column(bucket))[order] if bucket and bucket in on else None
+        return Asked(keys, hashes, order, buckets)
+
+    def _equal(self, keys: pl.DataFrame, at: Indexes, run: SortedRun, rows: Indexes) -> Mask:
+        """Where the keys at `at` have the probe columns of the run's `rows`; hashes and buckets are equal."""
+        equal = np.ones(len(at), np.bool_)
+        compared = [name for name in self.spec.probe if name != self.spec.bucket]
+        if len(at) and compared:
+            asked, stored = take(pick(keys, compared), at), run.take(rows, compared)
+            for name in compared:
+                equal &= equal_values(asked.get_column(name), stored.get_column(name))
+        return equal
+
+    def _rows(self, layers: Sequence[Layer]) -> tuple[pl.DataFrame, Indexes]:
+        """The living rows of layers, and for which of the keys each."""
         if not layers:
-            return self.spec.empty()
-        rows = newest(layers, self.spec)
-        return (rows.filter(~pl.col(GONE)) if rows[GONE].any() else rows).drop(GONE)
+            return self._none, np.empty(0, np.int64)
+        living = [layer.living() for layer in layers]
+        return stack([layer.run.take(layer.rows) for layer in living]), np.concatenate([layer.at for layer in living])
 
-    def _hashed(self, keys: pl.DataFrame) -> Hashes:
-        """The hashes of keys. What is put back is often what was looked up just before, in the same order."""
-        columns = keys.select(self.spec.probe)
-        if self._asked is None or not columns.equals(self._asked[0]):
-            self._asked = columns, hash_columns(columns, self.spec.probe)
-        return self._asked[1]
+    def _newest(self, layers: Sequence[Layer]) -> Sequence[Layer]:
+        """Of the rows of a key, that of the newest layer."""
+        if len(layers) < 2:
+            return layers
+        rows = stack([layer.run.take(layer.rows, self.spec.key) for layer in layers])
+        hashes = np.concatenate([layer.run.hashes[layer.rows] for layer in layers])
+        chosen = np.zeros(rows.height, np.bool_)
+        chosen[newest(rows, hashes, self.spec)] = True
+        parts = np.split(chosen, np.cumsum([len(layer.rows) for layer in layers])[:-1])
+        return [Layer(layer.run, layer.rows[p], layer.at[p]) for layer, p in zip(layers, parts, strict=True)]
 
-    def _order(self, keys: pl.DataFrame) -> tuple[Indexes, Hashes]:
-        hashes = self._hashed(keys)
-        order = ascending(hashes)
-        return order, hashes[order]
-
-    def _distinct(self, keys: pl.DataFrame, on: Iterable[str]) -> tuple[pl.DataFrame, Indexes, Hashes]:
-        """Each key once, with the order of their hashes."""
-        keys = self._typed(keys, on)
-        order, hashes = self._order(keys)
-        if (hashes[1:] == hashes[:-1]).any():
-            keys = keys.unique(maintain_order=True)
-            order, hashes = self._order(keys)
-        return keys, order, hashes
-
-    def _typed(self, rows: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
-        return rows.select([pl.col(name).cast(self.spec.schema[name]) for name in columns])
+    @cached_property
+    def _none(self) -> pl.DataFrame:
+        return self.spec.empty()
 
     def _at_least(self, lo: int | None) -> int | None:
         return lo if self.low is None else self.low if lo is None else max(lo, self.low)

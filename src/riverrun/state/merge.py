@@ -15,8 +15,11 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from riverrun.state.equality import equal_rows
-from riverrun.state.sorted_run import GONE, HASH, Indexes, SortedRun
+from riverrun.state.frames import Mask, numbers, stack, take
+from riverrun.state.hashing import Hashes, can_hash, combine, hash_columns
+from riverrun.state.keys import group_rows
+from riverrun.state.order import Indexes
+from riverrun.state.sorted_run import SortedRun
 from riverrun.state.table import TableSpec
 
 ABSORB = 1.5
@@ -30,7 +33,7 @@ FEW = 8
 def absorbed(rows: int, older: Sequence[int], follows: bool = False) -> int:
     """How many of the older runs (row counts, newest first) a new run of `rows` rows takes in.
 
-    `follows`: its rows belong behind those of the newest older run.
+    `follows`: its rows belong after those of the newest older run.
     """
     if follows and len(older) < FEW:
         return 0
@@ -41,39 +44,32 @@ def absorbed(rows: int, older: Sequence[int], follows: bool = False) -> int:
     return len(older)
 
 
-def newest(layers: Sequence[pl.DataFrame], spec: TableSpec) -> pl.DataFrame:
-    """One row per key, from the first of `layers` (newest first) that has it; tombstones are rows like others."""
-    filled = [layer for layer in layers if not layer.is_empty()]
-    if not filled:
-        return layers[0]
-    if len(filled) == 1:
-        return filled[0]
-    return pl.concat(filled).unique(subset=list(spec.key), keep="first", maintain_order=True)
+def newest(rows: pl.DataFrame, hashes: Hashes, spec: TableSpec) -> Indexes:
+    """The first row of each key, in the order of `hashes`, those of the probe columns."""
+    more = [name for name in spec.key if name not in spec.probe]
+    if spec.bucket in more:
+        hashes = combine(hashes, numbers(rows.get_column(spec.bucket)))
+        more.remove(spec.bucket)
+    more = [name for name in more if can_hash(spec.schema[name])]  # all columns are compared, whatever their hashes
+    return group_rows(rows, spec.key, hash_columns(rows, more, hashes) if more else hashes).first
 
 
 def merge(runs: Sequence[SortedRun], spec: TableSpec, low: int | None, whole: bool) -> SortedRun:
     """One run from several, newest first. `whole`: nothing older is left, so tombstones have done their work."""
-    if len(runs) == 1 and not (low is not None and runs[0].lo < low) and not (whole and runs[0].tombstones):
+    if len(runs) == 1 and not (low is not None and runs[0].lo < low) and not (whole and runs[0].gone is not None):
         return runs[0]
-    layers = [run.scan(None, None).with_columns(pl.Series(HASH, run.hashes)) for run in runs]
-    if spec.single:
-        for age, older in enumerate(runs):
-            keep = np.ones(older.rows, dtype=np.bool_)
-            for newer in runs[:age]:
-                keep[_replaced(older, newer, spec)] = False
-            layers[age] = layers[age].filter(keep)
-        rows = pl.concat(layers)
-    else:
-        rows = newest(layers, spec)
+    rows, hashes, gone = stack([run.frame for run in runs]), np.concatenate([run.hashes for run in runs]), marks(runs)
+    chosen = newest(rows, hashes, spec) if len(runs) > 1 else np.arange(rows.height)
     if spec.bucket and low is not None:
-        rows = rows.filter(pl.col(spec.bucket) >= low)
-    if whole:
-        rows = rows.filter(~pl.col(GONE))
-    return SortedRun.build(rows, spec, rows[HASH].to_numpy())
+        chosen = chosen[numbers(rows.get_column(spec.bucket))[chosen] >= low]
+    if gone is not None and whole:
+        chosen = chosen[~gone[chosen]]
+        gone = None
+    return SortedRun.build(take(rows, chosen), spec, hashes[chosen], None if gone is None else gone[chosen])
 
 
-def _replaced(older: SortedRun, newer: SortedRun, spec: TableSpec) -> Indexes:
-    """Rows of `older` that `newer` has a version of; for tables with one row per address."""
-    probes, rows = older.find(newer.hashes, newer.buckets, None, None)
-    columns = [name for name in spec.address if name != spec.bucket]
-    return rows[equal_rows(newer.take(probes), older.take(rows), columns)]
+def marks(runs: Sequence[SortedRun]) -> Mask | None:
+    """The tombstones of several runs, one after the other."""
+    if all(run.gone is None for run in runs):
+        return None
+    return np.concatenate([np.zeros(run.rows, np.bool_) if run.gone is None else run.gone for run in runs])

@@ -1,25 +1,28 @@
 """A run: rows of one table, sorted so that a few of many million are found without reading the rest.
 
 Rows are cut into segments by bucket; inside a segment they are sorted by (hash of the probe columns, bucket). A segment
-holds whole buckets, at least `_SEGMENT_ROWS` rows, and a run has a few dozen segments at most: a probe is a binary
-search in the hashes, then in the buckets of equal hashes; a scan and a release go by segment.
-A run is an Arrow record batch with the table's columns, `_hash`, and `_gone`, which marks a tombstone.
+holds whole buckets, some thousand rows at least, and a run has a few dozen segments at most: a probe is a binary search
+in the hashes, then in the buckets of equal hashes; a scan and a release go by segment.
+
+A run is made of a frame, or read from an Arrow record batch with the table's columns, `_hash`, and `_gone`, which marks
+a tombstone. The batch of a new run is made when it is stored; of a stored one, only what is asked for becomes a frame.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from riverrun.state.hashing import Hashes, hash_columns
+from riverrun.state.frames import Mask, constant, frame_of, index, numbers, take
+from riverrun.state.hashing import Hashes
+from riverrun.state.order import Indexes, ascending, lexicographic, written_out
 from riverrun.state.table import TableSpec
 
 HASH = "_hash"
@@ -27,8 +30,7 @@ GONE = "_gone"
 _METADATA = b"riverrun"
 _SEGMENT_ROWS = 4096
 _SEGMENTS = 64
-
-Indexes = npt.NDArray[np.int64]
+_NO_ROWS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -42,32 +44,73 @@ class RunSegment:
 
 
 class SortedRun:
-    """A sorted record batch, in memory or mapped from a file."""
+    """Sorted rows, in memory or mapped from a file. `gone` marks tombstones; None: there are none."""
 
-    def __init__(self, batch: pa.RecordBatch, spec: TableSpec) -> None:
+    def __init__(
+        self,
+        spec: TableSpec,
+        hashes: Hashes,
+        gone: Mask | None,
+        segments: list[RunSegment],
+        frame: pl.DataFrame | None = None,
+        batch: pa.RecordBatch | None = None,
+    ) -> None:
         self.spec = spec
-        self.batch = batch
-        described = json.loads(batch.schema.metadata[_METADATA])
-        self.segments = [RunSegment(*numbers) for numbers in described["segments"]]
-        self.hashes = cast(Hashes, batch.column(HASH).to_numpy())
-        self.buckets = cast(Indexes, batch.column(spec.bucket).to_numpy()) if spec.bucket else None
-        self._values = batch.select([*spec.schema, GONE])
+        self.hashes = hashes
+        self.gone = gone
+        self.segments = segments
+        self._frame = frame
+        self._batch = batch
+        self._columns: dict[str, pl.Series] = {}
 
     @classmethod
-    def build(cls, rows: pl.DataFrame, spec: TableSpec, hashes: Hashes | None = None) -> SortedRun:
-        """Sort `rows`, which have the columns of the table and `_gone`. Known hashes need not be computed again."""
-        hashes = hash_columns(rows, spec.probe) if hashes is None else hashes
-        buckets = rows[spec.bucket].to_numpy() if spec.bucket else None
+    def build(cls, rows: pl.DataFrame, spec: TableSpec, hashes: Hashes, gone: Mask | None = None) -> SortedRun:
+        """Sort `rows`, which have the columns of the table."""
+        buckets = numbers(rows.get_column(spec.bucket)) if spec.bucket else None
         order, segments = _arrange(hashes, buckets)
-        columns = rows.select(*spec.schema, GONE)[order].rechunk()
-        table = columns.with_columns(pl.Series(HASH, hashes[order])).to_arrow(compat_level=pl.CompatLevel.oldest())
-        batch = table.combine_chunks().to_batches()[0] if len(rows) else _no_rows(table.schema)
-        described = {"segments": [[s.start, s.stop, s.lo, s.hi] for s in segments]}
-        return cls(batch.replace_schema_metadata({_METADATA: json.dumps(described).encode()}), spec)
+        if order is None:
+            return cls(spec, hashes, gone, segments, frame=rows)
+        return cls(spec, hashes[order], None if gone is None else gone[order], segments, frame=take(rows, order))
+
+    @classmethod
+    def read(cls, batch: pa.RecordBatch, spec: TableSpec) -> SortedRun:
+        """A run that was stored. Its columns are mapped until they are needed."""
+        described = json.loads(batch.schema.metadata[_METADATA])
+        gone = batch.column(GONE).to_numpy(zero_copy_only=False)
+        return cls(
+            spec,
+            hashes=cast(Hashes, batch.column(HASH).to_numpy()),
+            gone=gone if gone.any() else None,
+            segments=[RunSegment(*bounds) for bounds in described["segments"]],
+            batch=batch,
+        )
+
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        """The run as it is stored."""
+        if self._batch is not None:
+            return self._batch
+        gone = constant(GONE, False, pl.Boolean(), self.rows) if self.gone is None else pl.Series(GONE, self.gone)
+        columns = [*(column.rechunk() for column in self.frame), gone, pl.Series(HASH, self.hashes)]
+        arrays = [column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in columns]
+        described = {"segments": [[s.start, s.stop, s.lo, s.hi] for s in self.segments]}
+        schema = pa.schema(
+            [(column.name, array.type) for column, array in zip(columns, arrays, strict=True)],
+            metadata={_METADATA: json.dumps(described).encode()},
+        )
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """All rows, tombstones too."""
+        if self._frame is None:
+            assert self._batch is not None
+            self._frame = frame_of([self._framed(name, self._batch.column(name)) for name in self.spec.schema])
+        return self._frame
 
     @property
     def rows(self) -> int:
-        return cast(int, self.batch.num_rows)
+        return len(self.hashes)
 
     @property
     def lo(self) -> int:
@@ -77,9 +120,9 @@ class SortedRun:
     def hi(self) -> int:
         return max((segment.hi for segment in self.segments), default=0)
 
-    @property
-    def tombstones(self) -> bool:
-        return bool(pc.any(self.batch.column(GONE)).as_py())
+    @cached_property
+    def buckets(self) -> Indexes | None:
+        return cast(Indexes, numbers(self.column(self.spec.bucket))) if self.spec.bucket else None
 
     def live(self, low: int | None) -> int:
         """Rows of the segments that are not wholly below `low`."""
@@ -98,41 +141,59 @@ class SortedRun:
         if len(pairs) == 1:
             return pairs[0]
         if not pairs:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
+            return _NO_ROWS, _NO_ROWS
         return np.concatenate([p for p, _ in pairs]), np.concatenate([r for _, r in pairs])
 
-    def take(self, rows: Indexes) -> pl.DataFrame:
-        """The rows with these indexes, tombstones marked; only their pages are read."""
-        return self._framed(self._values.take(pa.array(rows)))
-
-    def scan(self, lo: int | None, hi: int | None) -> pl.DataFrame:
-        """The rows with buckets in [lo, hi), tombstones marked."""
+    def within(self, lo: int | None, hi: int | None) -> Indexes:
+        """The rows with buckets in [lo, hi)."""
         parts = []
         for segment in self._overlapping(lo, hi):
-            part = self._framed(self._values.slice(segment.start, segment.stop - segment.start))
-            if self.spec.bucket and lo is not None and segment.lo < lo:
-                part = part.filter(pl.col(self.spec.bucket) >= lo)
-            if self.spec.bucket and hi is not None and segment.hi >= hi:
-                part = part.filter(pl.col(self.spec.bucket) < hi)
-            parts.append(part)
-        return pl.concat(parts) if parts else self._framed(self._values.slice(0, 0))
+            rows = np.arange(segment.start, segment.stop)
+            if self.buckets is not None and not ((lo is None or segment.lo >= lo) and (hi is None or segment.hi < hi)):
+                inside = self.buckets[segment.start : segment.stop]
+                fits = np.ones(len(inside), np.bool_) if lo is None else inside >= lo
+                rows = rows[fits if hi is None else fits & (inside < hi)]
+            parts.append(rows)
+        return np.concatenate(parts) if parts else _NO_ROWS
 
-    def _framed(self, values: pa.RecordBatch) -> pl.DataFrame:
-        frame = cast(pl.DataFrame, pl.from_arrow(values, rechunk=False))
+    def column(self, name: str) -> pl.Series:
+        """One column of all rows."""
+        if self._frame is not None:
+            return self._frame.get_column(name)
+        if name not in self._columns:
+            assert self._batch is not None
+            self._columns[name] = self._framed(name, self._batch.column(name))
+        return self._columns[name]
+
+    def take(self, rows: Indexes, names: Iterable[str] | None = None) -> pl.DataFrame:
+        """Some columns of the rows at these places; of a mapped file, only their pages are read."""
+        names = self.spec.schema if names is None else names
+        chosen, wanted, found = index(rows), None, []
+        for name in names:
+            if self._frame is None and name not in self._columns and _is_copied(self.spec.schema[name]):
+                wanted = pa.array(rows) if wanted is None else wanted
+                assert self._batch is not None
+                found.append(self._framed(name, self._batch.column(name).take(wanted)))
+            else:
+                found.append(self.column(name)[chosen])
+        return frame_of(found)
+
+    def _framed(self, name: str, values: pa.Array) -> pl.Series:
+        column = cast(pl.Series, pl.from_arrow(values, rechunk=False)).alias(name)
         # Arrow has one list type and one null more than Polars; the spec's types are what everybody sees
-        wrong = {name: kind for name, kind in self.spec.schema.items() if frame.schema[name] != kind}
-        return frame.cast(wrong) if wrong else frame  # type: ignore[arg-type]
+        kind = self.spec.schema[name]
+        return column if column.dtype == kind else column.cast(kind)
 
     def _overlapping(self, lo: int | None, hi: int | None) -> Iterator[RunSegment]:
         for segment in self.segments:
-            if self.buckets is None or ((lo is None or segment.hi >= lo) and (hi is None or segment.lo < hi)):
+            if not self.spec.bucket or ((lo is None or segment.hi >= lo) and (hi is None or segment.lo < hi)):
                 yield segment
 
     def _find_in(
         self, segment: RunSegment, hashes: Hashes, buckets: Indexes | None, lo: int | None, hi: int | None
     ) -> tuple[Indexes, Indexes]:
         probes = None
-        if buckets is not None and self.buckets is not None:
+        if buckets is not None and self.spec.bucket:
             fits = (buckets >= (segment.lo if lo is None else max(lo, segment.lo))) & (buckets <= segment.hi)
             if not fits.all():
                 probes = np.flatnonzero(fits)
@@ -140,7 +201,11 @@ class SortedRun:
         own = self.hashes[segment.start : segment.stop]
         first = np.searchsorted(own, hashes)
         hit = np.flatnonzero(own[np.minimum(first, len(own) - 1)] == hashes)
-        first, last = first[hit], np.searchsorted(own, hashes[hit], side="right")
+        first, wanted = first[hit], hashes[hit]
+        last = first + 1
+        several = np.flatnonzero(own[np.minimum(last, len(own) - 1)] == wanted)
+        if len(several):
+            last[several] = np.searchsorted(own, wanted[several], side="right")
         probes = hit if probes is None else probes[hit]
         if self.buckets is not None and segment.lo < segment.hi:
             times = self.buckets[segment.start : segment.stop]
@@ -150,56 +215,41 @@ class SortedRun:
                 bottom = np.full(len(hit), segment.lo if lo is None else lo)
                 top = np.full(len(hit), segment.hi + 1 if hi is None else hi)
                 first, last = _narrow(times, first, last, bottom, top)
-        return _pairs(probes, first + segment.start, last - first)
+        which, rows = written_out(first + segment.start, last - first)
+        return probes[which], rows
 
 
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
+def _is_copied(kind: pl.DataType) -> bool:
+    """Whether Polars has another layout for values of this type, so that a whole column would have to be converted."""
+    return not (kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean) or kind.is_decimal()
 
 
-def _arrange(hashes: Hashes, buckets: Indexes | None) -> tuple[Indexes, list[RunSegment]]:
-    """The order of the rows in the file, and the segments it falls into."""
-    if not len(hashes):
-        return np.empty(0, np.int64), []
+def _arrange(hashes: Hashes, buckets: Indexes | None) -> tuple[Indexes | None, list[RunSegment]]:
+    """The order of the rows in the run (None: as they are), and the segments it falls into."""
+    count = len(hashes)
+    if not count:
+        return None, []
     if buckets is None:
-        return ascending(hashes), [RunSegment(0, len(hashes), 0, 0)]
-    if buckets.min() == buckets.max():
-        only = int(buckets[0])
-        return ascending(hashes), [RunSegment(0, len(hashes), only, only)]
-    cuts = _cuts(buckets)
+        return _order(hashes), [RunSegment(0, count, 0, 0)]
+    lo, hi = int(buckets.min()), int(buckets.max())
+    if lo == hi:
+        return _order(hashes), [RunSegment(0, count, lo, hi)]
+    if count <= _SEGMENT_ROWS:
+        return lexicographic(hashes, buckets), [RunSegment(0, count, lo, hi)]
+    # a segment begins with the bucket of every so many-th row
+    cuts = np.unique(np.sort(buckets)[:: max(_SEGMENT_ROWS, -(-count // _SEGMENTS))])
     number = (np.searchsorted(cuts, buckets, side="right") - 1).astype(np.uint8)
-    by_segment = np.argsort(number, kind="stable")
-    stops = np.cumsum(np.bincount(number, minlength=len(cuts)))
+    order = lexicographic(number, hashes, buckets)
     segments, start = [], 0
-    for stop in map(int, stops):
-        part = by_segment[start:stop]
-        inside = buckets[part]
-        lo, hi = int(inside.min()), int(inside.max())
-        order = ascending(hashes[part]) if lo == hi else np.lexsort((inside, hashes[part]))
-        by_segment[start:stop] = part[order]
-        segments.append(RunSegment(start, stop, lo, hi))
-        start = stop
-    return by_segment, segments
+    for size in np.bincount(number).tolist():
+        inside = buckets[order[start : start + size]]
+        segments.append(RunSegment(start, start + size, int(inside.min()), int(inside.max())))
+        start += size
+    return order, segments
 
 
-def ascending(values: Hashes | Indexes) -> Indexes:
-    """The order of integers; Polars sorts them in half of NumPy's time."""
-    return pl.Series(values).arg_sort().to_numpy().astype(np.int64)
-
-
-def _cuts(buckets: Indexes) -> Indexes:
-    """The smallest bucket of each segment."""
-    counted = pl.Series("bucket", buckets).value_counts(name="n").sort("bucket")
-    values, before = counted["bucket"].to_numpy(), counted["n"].cum_sum().shift(1, fill_value=0).to_numpy()
-    # all but the last segment get at least this many rows
-    least = max(_SEGMENT_ROWS, -(-len(buckets) // _SEGMENTS))
-    cuts, filled = [0], 0
-    while True:
-        following = int(np.searchsorted(before, filled + least))
-        if following >= len(values):
-            return cast(Indexes, values[cuts])
-        cuts.append(following)
-        filled = int(before[following])
+def _order(hashes: Hashes) -> Indexes | None:
+    return None if (hashes[1:] >= hashes[:-1]).all() else ascending(hashes)
 
 
 def _narrow(times: Indexes, first: Indexes, last: Indexes, bottom: Indexes, top: Indexes) -> tuple[Indexes, Indexes]:
@@ -219,13 +269,3 @@ def _bisect(times: Indexes, first: Indexes, last: Indexes, wanted: Indexes) -> I
         last[open_[~below]] = middle[~below]
         open_ = open_[first[open_] < last[open_]]
     return first
-
-
-def _pairs(probes: Indexes, first: Indexes, counts: Indexes) -> tuple[Indexes, Indexes]:
-    """Each range of rows written out, beside the probe it belongs to."""
-    if (counts == 1).all():
-        return probes, first
-    total = int(counts.sum())
-    before = np.cumsum(counts) - counts
-    rows = np.repeat(first - before, counts) + np.arange(total)
-    return np.repeat(probes, counts), rows

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import polars as pl
 
 from riverrun.errors import Invalid
+from riverrun.state.hashing import Hashes
+from riverrun.state.order import Indexes
 
 FOUND = "_found"
 
@@ -38,17 +41,17 @@ class TableSpec:
         if unknown:
             raise Invalid(f"a state table names columns it does not have: {', '.join(unknown)}")
 
-    @property
+    @cached_property
     def address(self) -> tuple[str, ...]:
         """The columns that `StateTable.probe` is given: the probe columns and the bucket."""
         return tuple(dict.fromkeys((*self.probe, *([self.bucket] if self.bucket else []))))
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, ...]:
         """What makes a row unique: identity and address. `StateTable.remove` is given these columns."""
         return tuple(dict.fromkeys((*self.address, *self.identity)))
 
-    @property
+    @cached_property
     def single(self) -> bool:
         """At most one row per address."""
         return len(self.key) == len(self.address)
@@ -60,26 +63,32 @@ class TableSpec:
 class StateTable(Protocol):
     """One table. Reads see the state at the step's start and the step's own puts and removes. Order is unspecified,
     but the same for the same history.
+
+    Whoever has the hashes of the probe columns of what is given hands them over; ascending ones are quickest.
     """
 
-    def probe(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """All live rows whose address (probe columns, and bucket if there is one) equals one of the distinct `keys`."""
+    def probe(self, keys: pl.DataFrame, hashes: Hashes | None = None) -> tuple[pl.DataFrame, Indexes]:
+        """All live rows whose address (probe columns, and bucket if there is one) equals one of `keys`, which are
+        distinct; and for each row the place of that key.
+        """
 
-    def lookup(self, keys: pl.DataFrame) -> pl.DataFrame:
+    def probe_range(
+        self, keys: pl.DataFrame, lo: int, hi: int, hashes: Hashes | None = None
+    ) -> tuple[pl.DataFrame, Indexes]:
+        """The same for live rows whose probe columns equal one of the distinct `keys`, with a bucket in [lo, hi)."""
+
+    def lookup(self, keys: pl.DataFrame, hashes: Hashes | None = None) -> pl.DataFrame:
         """For tables with one row per address: a row for each of `keys`, in their order, with the columns that are not
         part of the address, null where there is no such row, and `_found`.
         """
 
-    def probe_range(self, keys: pl.DataFrame, lo: int, hi: int) -> pl.DataFrame:
-        """All live rows whose probe columns equal one of the distinct `keys`, with a bucket in [lo, hi)."""
-
     def scan(self, lo: int | None = None, hi: int | None = None) -> pl.DataFrame:
         """All live rows with a bucket in [lo, hi); a table without a bucket gives all."""
 
-    def put(self, rows: pl.DataFrame) -> None:
+    def put(self, rows: pl.DataFrame, hashes: Hashes | None = None) -> None:
         """Insert or replace by key. `rows` has every column of the spec and each key once."""
 
-    def remove(self, rows: pl.DataFrame) -> None:
+    def remove(self, rows: pl.DataFrame, hashes: Hashes | None = None) -> None:
         """Remove by key. `rows` has at least the key's columns (`TableSpec.key`); what is not there is ignored."""
 
     def release(self, below: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from riverrun.errors import Invalid, NotFound, did_you_mean
+from riverrun.state.frames import Mask, present, true
 
 FUNCTIONS = (
     "count",
@@ -86,11 +87,11 @@ class Agg:
                 return pl.List(pl.Struct({"value": kind, "count": pl.Int64()}))
         return kind
 
-    def counted(self) -> pl.Expr:
-        """Whether a row counts: the filter is true and the value is not null."""
-        present = pl.lit(True) if self.column is None else pl.col(self.column).is_not_null()
-        return present if self.where is None else present & self.chosen()
+    def counted(self, rows: pl.DataFrame) -> Mask | None:
+        """Which rows count: the filter is true and the value is not null. None: all."""
+        there, chosen = None if self.column is None else present(rows.get_column(self.column)), self.chosen(rows)
+        return there if chosen is None else chosen if there is None else there & chosen
 
-    def chosen(self) -> pl.Expr:
-        """Whether the filter is true."""
-        return pl.lit(True) if self.where is None else pl.col(self.where).fill_null(False)
+    def chosen(self, rows: pl.DataFrame) -> Mask | None:
+        """Where the filter is true. None: everywhere."""
+        return None if self.where is None else true(rows.get_column(self.where))

@@ -12,10 +12,12 @@ from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.kernels.aggregates.agg import Agg
 from riverrun.kernels.aggregates.items import Items
-from riverrun.kernels.aggregates.parts import Count, Extreme, Part, reduce
+from riverrun.kernels.aggregates.parts import Count, Extreme, Part, reduce, reduce_groups
 from riverrun.kernels.aggregates.scalars import ROWS, Counting, Edges, ExactSum, FloatSum, MinMax, ScalarAggregate
 from riverrun.kernels.aggregates.sketches import Sketched
 from riverrun.state.equality import equijoin
+from riverrun.state.frames import cast, frame_of, pick
+from riverrun.state.keys import Groups
 
 LATEST = "_latest"
 """Part of cells that are `timed`: the largest event time of their rows, retracted ones included."""
@@ -50,7 +52,7 @@ class Aggregates:
         if len(set(names)) < len(names):
             raise Invalid(f"two aggregates have one name: {', '.join(names)}")
 
-    @property
+    @cached_property
     def schema(self) -> Mapping[str, pl.DataType]:
         """The result columns."""
         return {agg.name: agg.result(self.columns) for agg in self.aggs}
@@ -93,17 +95,25 @@ class Aggregates:
         own: list[Part] = [Count(ROWS)] + ([Extreme(LATEST, pl.Int64(), largest=True)] if self.timed else [])
         return (*own, *[part for scalar in self.scalars for part in scalar.parts])
 
-    def partial(self, rows: pl.DataFrame, key: Sequence[str], ordered: bool = True) -> pl.DataFrame:
-        """The parts of every distinct `key`; `ordered`: in the order of first appearance."""
-        weights = rows[WEIGHT].cast(pl.Int64).alias(ROWS)
-        columns = [weights, *([rows[TIME].alias(LATEST)] if self.timed else [])]
-        columns += [column for scalar in self.scalars for column in scalar.columns(rows)]
-        return reduce(rows.select(key).hstack(columns), key, self.parts, ordered)
+    def partial(self, rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+        """`key` and the parts of every distinct one, in the order of first appearance."""
+        return reduce(frame_of([*pick(rows, key), *self._columns(rows)]), key, self.parts)
+
+    def of_groups(self, rows: pl.DataFrame, groups: Groups) -> pl.DataFrame:
+        """The parts of every group of rows."""
+        return reduce_groups(frame_of(self._columns(rows)), groups, self.parts)
+
+    def _columns(self, rows: pl.DataFrame) -> list[pl.Series]:
+        """The parts of every single row."""
+        columns = [cast(rows.get_column(WEIGHT), pl.Int64()).alias(ROWS)]
+        if self.timed:
+            columns.append(rows.get_column(TIME).alias(LATEST))
+        return columns + [column for scalar in self.scalars for column in scalar.columns(rows)]
 
     def results(self, cells: pl.DataFrame, items: Mapping[str, pl.Series]) -> pl.DataFrame:
         """The result columns from the parts of cells, and from the results of multisets, aligned with them."""
-        found = {scalar.agg.name: scalar.result(cells) for scalar in self.scalars} | dict(items)
-        return pl.DataFrame([found[name].cast(kind) for name, kind in self.schema.items()])
+        computed = {scalar.agg.name: scalar.result(cells) for scalar in self.scalars} | dict(items)
+        return frame_of([cast(computed[name], kind) for name, kind in self.schema.items()])
 
     def item_results(self, items: Items, found: pl.DataFrame, cells: pl.DataFrame) -> pl.Series:
         """The results of one multiset aggregate for all `cells` (distinct keys); `found` are their items."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,8 @@ import polars as pl
 from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.kernels.aggregates.agg import Agg
 from riverrun.state.equality import equijoin
+from riverrun.state.frames import beside, cast, frame_of, keep, numbers, pick, take
+from riverrun.state.keys import group_rows
 
 VALUE = "_value"
 TIMES = "_n"
@@ -27,7 +30,7 @@ class Items:
     kind: pl.DataType
     retracts: bool
 
-    @property
+    @cached_property
     def columns(self) -> Mapping[str, pl.DataType]:
         """What identifies an item."""
         if self.agg.fn == "quantile":
@@ -40,16 +43,25 @@ class Items:
 
     def of(self, rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
         """The items of every cell with the net of their weights; those that cancel are left out."""
-        counts = self.agg.chosen() if self.agg.fn in ("first", "last") else self.agg.counted()
-        value = pl.col(self.agg.column or "")
-        named = [(value if name == VALUE else pl.col(name)).cast(k).alias(name) for name, k in self.columns.items()]
-        found = rows.filter(counts).select(*key, *named, pl.col(WEIGHT).cast(pl.Int64).alias(TIMES))
-        return self.summed(found, key)
+        counts = self.agg.chosen(rows) if self.agg.fn in ("first", "last") else self.agg.counted(rows)
+        sources = {name: self.agg.column or "" if name == VALUE else name for name in self.columns}
+        columns = pick(rows, dict.fromkeys([*key, *sources.values(), WEIGHT]))
+        if counts is not None:
+            columns = keep(columns, counts)
+        named = [cast(columns.get_column(sources[name]), kind).alias(name) for name, kind in self.columns.items()]
+        times = cast(columns.get_column(WEIGHT), pl.Int64()).alias(TIMES)
+        return self.summed(frame_of([*pick(columns, key), *named, times]), key)
 
     def summed(self, items: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
         """Each item once, with the sum of its weights."""
-        each = items.group_by([*key, *self.columns], maintain_order=True).agg(pl.col(TIMES).sum())
-        return each.filter(pl.col(TIMES) != 0) if self.retracts else each
+        names = [*key, *self.columns]
+        if self.kind.is_nested():
+            each = items.group_by(names, maintain_order=True).agg(pl.col(TIMES).sum())
+        else:
+            groups = group_rows(items, names)
+            sums = np.add.reduceat(numbers(items.get_column(TIMES))[groups.order], groups.starts)
+            each = beside(take(pick(items, names), groups.first), [pl.Series(TIMES, sums, dtype=pl.Int64)])
+        return keep(each, numbers(each.get_column(TIMES)) != 0) if self.retracts else each
 
     def results(self, items: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
         """The aggregate of every cell that has items: `key` and a column named after it."""

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from riverrun.errors import Invalid
 from riverrun.kernels.aggregates.exact import Floats, compensated, slices
+from riverrun.state.frames import cast, constant, filled, frame_of, null_unless, numbers, pick, present, stack, take
+from riverrun.state.keys import Groups, group_rows, pairs_of
+from riverrun.state.order import by_time_and_log
 
 _CELL = "_cell"
-_APPEARED = "_appeared"
-_MANY = 50_000
-
-Grouping = tuple[list[pl.Series], list[pl.Expr]]
 
 
 class Part(Protocol):
@@ -30,45 +31,44 @@ class Part(Protocol):
     def columns(self) -> Mapping[str, pl.DataType]:
         """The columns, as they are stored."""
 
-    def grouping(self, rows: pl.DataFrame) -> Grouping:
-        """Columns to compute from `rows` beforehand, and the expressions that reduce a group."""
-
-    def reduced(self, groups: pl.DataFrame) -> list[pl.Series]:
-        """The part's columns from the result of these expressions."""
+    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
+        """The part's columns, one row for each group, from those of `rows`."""
 
 
 def combine(old: pl.DataFrame, new: pl.DataFrame, parts: Sequence[Part]) -> pl.DataFrame:
     """The parts of two aligned frames of cells, one after the other in time; null in `old` where there was none."""
-    quick = [part for part in parts if isinstance(part, Count | Total | Exact)]
-    slow = [part for part in parts if part not in quick]
-    found = [column for part in quick for column in part.plus(old, new)]
-    if slow:
-        names = [name for part in slow for name in part.columns]
-        both = pl.concat([frame.select(names).with_row_index(_CELL) for frame in (old, new)])
-        found += reduce(both, [_CELL], slow).drop(_CELL).get_columns()
-    return pl.DataFrame(found).select([name for part in parts for name in part.columns])
+    reduced: list[pl.Series] = []
+    for part in parts:
+        if isinstance(part, Count | Total | Exact):
+            reduced += part.plus(old, new)
+        else:
+            both = stack([pick(frame, part.columns) for frame in (old, new)])
+            reduced += part.reduced(both, pairs_of(new.height))
+    return frame_of(reduced)
 
 
-def reduce(rows: pl.DataFrame, key: Sequence[str], parts: Sequence[Part], ordered: bool = True) -> pl.DataFrame:
-    """One row per distinct `key` with the columns of all parts; `ordered`: in the order of first appearance."""
-    plans = [part.grouping(rows) for part in parts]
-    helped = [column for columns, _ in plans for column in columns]
-    grouped = rows.hstack(helped) if helped else rows
-    exprs = [expr for _, made in plans for expr in made]
-    if rows.height >= _MANY and all(isinstance(part, Count | Total | Exact | Extreme) for part in parts):
-        groups = _streamed(grouped, key, exprs, ordered)
-    else:
-        groups = grouped.group_by(key, maintain_order=True).agg(exprs)
-    return groups.select(key).hstack([column for part in parts for column in part.reduced(groups)])
+def reduce(rows: pl.DataFrame, key: Sequence[str], parts: Sequence[Part]) -> pl.DataFrame:
+    """One row per distinct `key` with the columns of all parts, in the order of first appearance."""
+    groups = group_rows(rows, key)
+    order = groups.as_they_came()
+    cells = frame_of([*take(pick(rows, key), groups.first), *reduce_groups(rows, groups, parts)])
+    return take(cells, order)
 
 
-def _streamed(rows: pl.DataFrame, key: Sequence[str], exprs: list[pl.Expr], ordered: bool) -> pl.DataFrame:
-    """The same by Polars' streaming engine, which needs half the time for many groups but keeps no order."""
-    if not ordered:
-        return rows.lazy().group_by(key).agg(exprs).collect(engine="streaming")
-    first = pl.col(_APPEARED).min()
-    groups = rows.with_row_index(_APPEARED).lazy().group_by(key).agg(*exprs, first).collect(engine="streaming")
-    return groups.sort(_APPEARED)
+def reduce_groups(rows: pl.DataFrame, groups: Groups, parts: Sequence[Part]) -> pl.DataFrame:
+    """The columns of all parts, one row for each group."""
+    return frame_of([column for part in parts for column in part.reduced(rows, groups)])
+
+
+def by_group(rows: pl.DataFrame, groups: Groups, *reductions: pl.Expr) -> pl.DataFrame:
+    """What Polars makes of each group, for types that NumPy does not have."""
+    number = pl.Series(_CELL, np.repeat(np.arange(len(groups)), groups.sizes))
+    return take(rows, groups.order).hstack([number]).group_by(_CELL, maintain_order=True).agg(reductions).drop(_CELL)
+
+
+def _sums(values: npt.NDArray[Any], groups: Groups) -> npt.NDArray[Any]:
+    sums: npt.NDArray[Any] = np.add.reduceat(values[groups.order], groups.starts)
+    return sums
 
 
 @dataclass(frozen=True)
@@ -77,20 +77,17 @@ class Count:
 
     name: str
 
-    @property
+    @cached_property
     def columns(self) -> Mapping[str, pl.DataType]:
         return {self.name: pl.Int64()}
 
-    def grouping(self, rows: pl.DataFrame) -> Grouping:
-        return [], [pl.col(self.name).sum()] if self.name in rows.columns else []
-
-    def reduced(self, groups: pl.DataFrame) -> list[pl.Series]:
-        if self.name in groups.columns:
-            return [groups[self.name]]
-        return [pl.repeat(0, groups.height, dtype=pl.Int64, eager=True).alias(self.name)]
+    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
+        if self.name in rows.columns:
+            return [pl.Series(self.name, _sums(numbers(rows.get_column(self.name)), groups))]
+        return [constant(self.name, 0, pl.Int64(), len(groups))]
 
     def plus(self, old: pl.DataFrame, new: pl.DataFrame) -> list[pl.Series]:
-        return [new[self.name] + old[self.name].fill_null(0)]
+        return [pl.Series(self.name, filled(old.get_column(self.name), 0) + numbers(new.get_column(self.name)))]
 
 
 @dataclass(frozen=True)
@@ -101,22 +98,9 @@ class Total:
     kind: pl.DataType
     owner: str
 
-    @property
+    @cached_property
     def columns(self) -> Mapping[str, pl.DataType]:
         return {self.name: self.kind}
-
-    def grouping(self, rows: pl.DataFrame) -> Grouping:
-        column = pl.col(self.name)
-        if self._certain(rows[self.name]):
-            return [], [column.sum()]
-        if self.kind.is_decimal():
-            return [], [column.sum(), column.cast(pl.Float64).sum().alias(f"{self.name}?")]
-        return [], [column.cast(pl.Int128).sum()]
-
-    def _certain(self, values: pl.Series) -> bool:
-        """No group can overflow, since all rows together would not."""
-        reach = max((abs(int(cast(int, end))) for end in (values.min(), values.max()) if end is not None), default=0)
-        return (reach + 1) * len(values) < self._limit
 
     @property
     def _limit(self) -> int:
@@ -124,32 +108,45 @@ class Total:
             return int(10 ** (self.kind.precision - self.kind.scale))
         return 1 << 63
 
-    def reduced(self, groups: pl.DataFrame) -> list[pl.Series]:
-        sums = groups[self.name]
+    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
+        column = rows.get_column(self.name)
         if self.kind.is_decimal():
-            estimate = groups.get_column(f"{self.name}?", default=None)
-            # one part in 10^9 covers what the estimate can be off
-            wrong = estimate is not None and bool((estimate.abs() > self._limit * (1 - 1e-9)).any())
-        else:
-            wrong = sums.dtype == pl.Int128 and not bool(sums.is_between(-self._limit, self._limit - 1).all())
-        if wrong:
+            sums = by_group(pick(rows, [self.name]), groups, *self._decimal_sums())
+            self._refuse_estimates(sums.get_column(f"{self.name}?"))
+            return [cast(sums.get_column(self.name), self.kind)]
+        values = numbers(column)
+        if _reach(values) * len(values) < self._limit:  # no group can overflow, since all rows together would not
+            return [pl.Series(self.name, _sums(values, groups))]
+        wide = by_group(pick(rows, [self.name]), groups, pl.col(self.name).cast(pl.Int128).sum())[self.name]
+        if not wide.is_between(-self._limit, self._limit - 1).all():
             raise self._overflow()
-        return [sums.cast(self.kind)]
+        return [wide.cast(self.kind)]
+
+    def _decimal_sums(self) -> tuple[pl.Expr, pl.Expr]:
+        return pl.col(self.name).sum(), pl.col(self.name).cast(pl.Float64).sum().alias(f"{self.name}?")
 
     def plus(self, old: pl.DataFrame, new: pl.DataFrame) -> list[pl.Series]:
-        left, right = old[self.name].fill_null(0), new[self.name]
         if self.kind.is_decimal():
-            estimate = left.cast(pl.Float64) + right.cast(pl.Float64)
-            wrong = bool((estimate.abs() > self._limit * (1 - 1e-9)).any())
-        else:
-            a, b = left.to_numpy(), right.to_numpy()
-            wrong = bool((((a ^ (a + b)) & (b ^ (a + b))) < 0).any())
-        if wrong:
+            left, right = old.get_column(self.name).fill_null(0), new.get_column(self.name)
+            self._refuse_estimates(left.cast(pl.Float64) + right.cast(pl.Float64))
+            return [(left + right).cast(self.kind).alias(self.name)]
+        a, b = filled(old.get_column(self.name), 0), numbers(new.get_column(self.name))
+        total = a + b
+        if (((a ^ total) & (b ^ total)) < 0).any():
             raise self._overflow()
-        return [(left + right).cast(self.kind).alias(self.name)]
+        return [pl.Series(self.name, total)]
+
+    def _refuse_estimates(self, estimates: pl.Series) -> None:
+        """One part in 10^9 covers what an estimate can be off."""
+        if (np.abs(filled(estimates, 0.0)) > self._limit * (1 - 1e-9)).any():
+            raise self._overflow()
 
     def _overflow(self) -> Invalid:
         return Invalid(f"{self.owner}: the sum does not fit {self.kind}", hint="Sum a decimal or a double instead")
+
+
+def _reach(values: npt.NDArray[Any]) -> int:
+    return max(abs(int(values.min())), abs(int(values.max()))) + 1 if len(values) else 0
 
 
 @dataclass(frozen=True)
@@ -162,23 +159,18 @@ class Exact:
     def error(self) -> str:
         return f"{self.name}~"
 
-    @property
+    @cached_property
     def columns(self) -> Mapping[str, pl.DataType]:
         return {self.name: pl.Float64(), self.error: pl.Float64()}
 
-    def grouping(self, rows: pl.DataFrame) -> Grouping:
-        cut = [piece for name in self.columns if name in rows.columns for piece in slices(rows[name].to_numpy())]
-        columns = [pl.Series(f"{self.name}/{n}", piece) for n, piece in enumerate(cut)]
-        return columns, [pl.col(column.name).sum() for column in columns]
-
-    def reduced(self, groups: pl.DataFrame) -> list[pl.Series]:
-        found = [groups[name].to_numpy() for name in groups.columns if name.startswith(f"{self.name}/")]
-        value, error = compensated(found, groups.height)
-        return self._stored(value, error)
+    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
+        there = [numbers(rows.get_column(name)) for name in self.columns if name in rows.columns]
+        sums = [_sums(piece, groups) for values in there for piece in slices(values)]
+        return self._stored(*compensated(sums, len(groups)))
 
     def plus(self, old: pl.DataFrame, new: pl.DataFrame) -> list[pl.Series]:
-        found = [frame[name].fill_null(0.0).to_numpy() for name in self.columns for frame in (old, new)]
-        return self._stored(*compensated(found, new.height))
+        values = [filled(frame.get_column(name), 0.0) for name in self.columns for frame in (old, new)]
+        return self._stored(*compensated(values, new.height))
 
     def _stored(self, value: Floats, error: Floats) -> list[pl.Series]:
         return [pl.Series(self.name, value), pl.Series(self.error, error)]
@@ -192,20 +184,33 @@ class Extreme:
     kind: pl.DataType
     largest: bool
 
-    @property
+    @cached_property
     def columns(self) -> Mapping[str, pl.DataType]:
         return {self.name: self.kind}
 
-    def grouping(self, rows: pl.DataFrame) -> Grouping:
-        column = pl.col(self.name)
-        if not self.largest:
-            return [], [column.min()]
-        if self.kind.is_float() and rows[self.name].is_nan().any():
-            return [], [pl.when(column.is_nan().any()).then(float("nan")).otherwise(column.max()).alias(self.name)]
-        return [], [column.max()]
+    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
+        column, kind = rows.get_column(self.name), self.kind
+        if not (kind.is_integer() or kind.is_float() or kind.is_temporal() or kind == pl.Boolean):
+            end = pl.col(self.name).max() if self.largest else pl.col(self.name).min()
+            return [cast(by_group(pick(rows, [self.name]), groups, end).to_series(), kind)]
+        # of a NaN and a number, `maximum` gives the NaN and `fmin` the number
+        least = np.maximum if self.largest else np.fmin
+        values, there = numbers(column), present(column)
+        if there is not None:
+            values = np.where(there, values, _loser(values.dtype, self.largest))
+        ends = cast(pl.Series(self.name, least.reduceat(values[groups.order], groups.starts)), kind)
+        if there is None:
+            return [ends]
+        return [null_unless(ends, np.logical_or.reduceat(there[groups.order], groups.starts))]
 
-    def reduced(self, groups: pl.DataFrame) -> list[pl.Series]:
-        return [groups[self.name].cast(self.kind)]
+
+def _loser(kind: np.dtype[Any], largest: bool) -> Any:
+    """A value that wins against none."""
+    if kind.kind == "f":
+        return kind.type(-np.inf if largest else np.nan)
+    if kind.kind == "b":
+        return np.bool_(not largest)
+    return kind.type(np.iinfo(kind).min if largest else np.iinfo(kind).max)
 
 
 @dataclass(frozen=True)
@@ -223,29 +228,20 @@ class Edge:
     def order(self) -> tuple[str, str, str]:
         return (f"{self.name}@t", f"{self.name}@p", f"{self.name}@o")
 
-    @property
+    @cached_property
     def columns(self) -> Mapping[str, pl.DataType]:
         time, partition, offset = self.order
         return {time: pl.Int64(), partition: pl.Int64(), offset: pl.Int64(), self.name: self.kind}
 
-    def grouping(self, rows: pl.DataFrame) -> Grouping:
-        rank = pl.Series(f"{self.name}/rank", self._rank(rows))
-        best = pl.col(rank.name).arg_max() if self.last else pl.col(rank.name).arg_min()
-        return [rank], [pl.col(name).get(best) for name in self.columns]
-
-    def _rank(self, rows: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The place of each row in the order; rows that do not count lose against all others."""
-        absent = rows[self.order[0]].is_null().to_numpy()
-        time, partition, offset = (rows[name].fill_null(0).to_numpy() for name in self.order)
-        same = partition[1:] == partition[:-1]
-        if ((partition[1:] > partition[:-1]) | (same & (offset[1:] >= offset[:-1]))).all():
-            order = np.argsort(time, kind="stable")
-        else:
-            order = np.lexsort((offset, partition, time))
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(1, len(order) + 1)
-        rank[absent] = 0 if self.last else len(order) + 1
-        return rank
-
-    def reduced(self, groups: pl.DataFrame) -> list[pl.Series]:
-        return [groups[name] for name in self.columns]
+    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
+        order = by_time_and_log(*(filled(rows.get_column(name), 0) for name in self.order))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        there = present(rows.get_column(self.order[0]))
+        if there is not None:  # rows that do not count lose against all others
+            rank[~there] = -1 if self.last else len(order)
+        best = np.maximum if self.last else np.minimum
+        chosen = best.reduceat(rank[groups.order], groups.starts)
+        counts = (chosen >= 0) & (chosen < len(order))
+        places = np.where(counts, order[np.where(counts, chosen, 0)], groups.first) if len(order) else groups.first
+        return take(pick(rows, self.columns), places).get_columns()

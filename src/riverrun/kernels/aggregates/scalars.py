@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.kernels.aggregates.agg import Agg
 from riverrun.kernels.aggregates.exact import two_product, variance
 from riverrun.kernels.aggregates.parts import Count, Edge, Exact, Extreme, Part, Total
+from riverrun.state.frames import cast, filled, null_unless, numbers
 
 ROWS = "_rows"
 """Part of every cell: how many rows it has. A cell without rows does not exist."""
@@ -49,7 +51,7 @@ class Counting:
     def name(self) -> str:
         return ROWS if self._shared else f"{self.agg.name}#n"
 
-    @property
+    @cached_property
     def parts(self) -> Sequence[Part]:
         return () if self._shared else (Count(self.name),)
 
@@ -71,23 +73,24 @@ class ExactSum:
     agg: Agg
     kind: pl.DataType
 
-    @property
+    @cached_property
     def parts(self) -> Sequence[Part]:
         return (Count(f"{self.agg.name}#n"), Total(f"{self.agg.name}#s", self.kind, self.agg.name))
 
     def columns(self, rows: pl.DataFrame) -> list[pl.Series]:
-        value = pl.col(self.agg.column or "").cast(self.kind)
-        weighted = pl.when(pl.col(WEIGHT) < 0).then(-value).otherwise(value)
-        total = pl.when(self.agg.counted()).then(weighted).otherwise(pl.lit(0, self.kind))
-        return [
-            _counted(rows, self.agg, f"{self.agg.name}#n"),
-            rows.select(total.alias(f"{self.agg.name}#s")).to_series(),
-        ]
+        count = _counted(rows, self.agg, f"{self.agg.name}#n")
+        value, name = cast(rows.get_column(self.agg.column or ""), self.kind), f"{self.agg.name}#s"
+        if not self.kind.is_decimal():
+            return [count, pl.Series(name, filled(value, 0) * numbers(count))]
+        total = pl.when(count > 0).then(value).when(count < 0).then(-value).otherwise(pl.lit(0, self.kind))
+        return [count, pl.select(total.alias(name)).to_series()]
 
     def result(self, cells: pl.DataFrame) -> pl.Series:
-        count, total = pl.col(f"{self.agg.name}#n"), pl.col(f"{self.agg.name}#s")
-        value = total.cast(pl.Float64) / count if self.agg.fn == "avg" else total
-        return cells.select(pl.when(count > 0).then(value).alias(self.agg.name)).to_series()
+        count, value = numbers(cells.get_column(f"{self.agg.name}#n")), cells.get_column(f"{self.agg.name}#s")
+        if self.agg.fn == "avg":
+            with np.errstate(invalid="ignore", divide="ignore"):
+                value = pl.Series(numbers(value.cast(pl.Float64)) / count)
+        return null_unless(value.alias(self.agg.name), count > 0)
 
 
 @dataclass(frozen=True)
@@ -103,15 +106,15 @@ class FloatSum:
     def _named(self, part: str) -> str:
         return f"{self.agg.name}#{part}"
 
-    @property
+    @cached_property
     def parts(self) -> Sequence[Part]:
         sums = [Exact(self._named("s"))] + ([Exact(self._named("q"))] if self.agg.fn == "stddev" else [])
         return (*[Count(self._named(part)) for part in ("n", "nan", "up", "down")], *sums)
 
     def columns(self, rows: pl.DataFrame) -> list[pl.Series]:
         count = _counted(rows, self.agg, self._named("n"))
-        weight = count.to_numpy()
-        value = rows[self.agg.column or ""].cast(pl.Float64).fill_null(0.0).to_numpy()
+        weight = numbers(count)
+        value = filled(cast(rows.get_column(self.agg.column or ""), pl.Float64()), 0.0)
         value = np.where(weight == 0, 0.0, value)
         found, finite = [count], np.isfinite(value)
         if not finite.all():
@@ -140,7 +143,7 @@ class FloatSum:
                 value = np.where(up, np.inf, np.where(down, -np.inf, total / count if self.agg.fn == "avg" else total))
                 value = np.where(nan | (up & down), np.nan, value)
                 enough = count > 0
-        return pl.select(pl.when(pl.lit(pl.Series(enough))).then(pl.lit(pl.Series(self.agg.name, value)))).to_series()
+        return null_unless(pl.Series(self.agg.name, value), enough)
 
 
 @dataclass(frozen=True)
@@ -150,13 +153,13 @@ class MinMax:
     agg: Agg
     kind: pl.DataType
 
-    @property
+    @cached_property
     def parts(self) -> Sequence[Part]:
         return (Extreme(f"{self.agg.name}#x", self.kind, self.agg.fn == "max"),)
 
     def columns(self, rows: pl.DataFrame) -> list[pl.Series]:
-        value = pl.when(self.agg.counted()).then(pl.col(self.agg.column or ""))
-        return [rows.select(value.alias(f"{self.agg.name}#x")).to_series()]
+        value, counted = rows.get_column(self.agg.column or "").alias(f"{self.agg.name}#x"), self.agg.counted(rows)
+        return [value if counted is None else null_unless(value, counted)]
 
     def result(self, cells: pl.DataFrame) -> pl.Series:
         return cells[f"{self.agg.name}#x"].alias(self.agg.name)
@@ -169,18 +172,19 @@ class Edges:
     agg: Agg
     kind: pl.DataType
 
-    @property
+    @cached_property
     def _part(self) -> Edge:
         return Edge(f"{self.agg.name}#x", self.kind, self.agg.fn == "last")
 
-    @property
+    @cached_property
     def parts(self) -> Sequence[Part]:
         return (self._part,)
 
     def columns(self, rows: pl.DataFrame) -> list[pl.Series]:
         sources = dict(zip(self._part.columns, (TIME, PARTITION, OFFSET, self.agg.column or ""), strict=True))
-        chosen = [pl.when(self.agg.chosen()).then(pl.col(name)).alias(part) for part, name in sources.items()]
-        return rows.select(chosen).cast(dict(self._part.columns)).get_columns()  # type: ignore[arg-type]
+        kinds, chosen = self._part.columns, self.agg.chosen(rows)
+        values = [cast(rows.get_column(name), kinds[part]).alias(part) for part, name in sources.items()]
+        return values if chosen is None else [null_unless(value, chosen) for value in values]
 
     def result(self, cells: pl.DataFrame) -> pl.Series:
         return cells[f"{self.agg.name}#x"].alias(self.agg.name)
@@ -188,5 +192,5 @@ class Edges:
 
 def _counted(rows: pl.DataFrame, agg: Agg, name: str) -> pl.Series:
     """The weight of every row that counts, 0 for others."""
-    weight = pl.when(agg.counted()).then(pl.col(WEIGHT)).otherwise(0)
-    return rows.select(weight.cast(pl.Int64).alias(name)).to_series()
+    weight, counted = numbers(rows.get_column(WEIGHT)).astype(np.int64), agg.counted(rows)
+    return pl.Series(name, weight if counted is None else weight * counted)

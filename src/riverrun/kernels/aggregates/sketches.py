@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
 from datasketches import hll_sketch, hll_union, tdigest_double, tgt_hll_type
 
 from riverrun.kernels.aggregates.agg import Agg
-from riverrun.kernels.aggregates.parts import Grouping, Part
+from riverrun.kernels.aggregates.parts import Part, by_group
+from riverrun.state.frames import cast, null_unless, pick
+from riverrun.state.keys import Groups
 
 _LOG_REGISTERS = 12
 
@@ -26,25 +29,22 @@ class Sketch:
     name: str
     digest: bool
 
-    @property
+    @cached_property
     def columns(self) -> Mapping[str, pl.DataType]:
         return {self.name: pl.Binary()}
 
-    def grouping(self, rows: pl.DataFrame) -> Grouping:
+    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
         fresh = f"{self.name}?"
-        if fresh not in rows.columns:
-            return [], [pl.col(self.name).drop_nulls()]
-        values = pl.col(fresh).drop_nulls()
-        return [], [values if self.digest else values.unique(maintain_order=True)]
-
-    def reduced(self, groups: pl.DataFrame) -> list[pl.Series]:
-        if self.name in groups.columns:
-            merge = _merged_digest if self.digest else _merged_counter
-            found = [merge(sketches) for sketches in groups[self.name].to_list()]
-        else:
+        if fresh in rows.columns:
+            values = pl.col(fresh).drop_nulls()
+            each = by_group(pick(rows, [fresh]), groups, values if self.digest else values.unique(maintain_order=True))
             build = _digest if self.digest else _counter
-            found = [build(values) for values in groups[f"{self.name}?"]]
-        return [pl.Series(self.name, found, dtype=pl.Binary)]
+            sketches = [build(values) for values in each.to_series()]
+        else:
+            each = by_group(pick(rows, [self.name]), groups, pl.col(self.name).drop_nulls())
+            merge = _merged_digest if self.digest else _merged_counter
+            sketches = [merge(several) for several in each.to_series().to_list()]
+        return [pl.Series(self.name, sketches, dtype=pl.Binary)]
 
 
 @dataclass(frozen=True)
@@ -57,23 +57,23 @@ class Sketched:
     def _name(self) -> str:
         return f"{self.agg.name}#k"
 
-    @property
+    @cached_property
     def parts(self) -> Sequence[Part]:
         return (Sketch(self._name, self.agg.fn == "approx_quantile"),)
 
     def columns(self, rows: pl.DataFrame) -> list[pl.Series]:
-        value = pl.col(self.agg.column or "")
-        kind = rows.schema[self.agg.column or ""]
+        value, counted = rows.get_column(self.agg.column or ""), self.agg.counted(rows)
+        kind = value.dtype
         if self.agg.fn == "approx_quantile":
-            value = value.cast(pl.Float64)
+            value = cast(value, pl.Float64())
         elif kind.is_temporal():
             value = value.to_physical()
         elif kind == pl.Binary:
             value = value.bin.encode("hex")
         elif not (kind.is_integer() or kind.is_float() or kind == pl.String):
             value = value.cast(pl.String)
-        value = pl.when(self.agg.counted()).then(value)
-        return [rows.select(value.alias(f"{self._name}?")).to_series()]
+        value = value.alias(f"{self._name}?")
+        return [value if counted is None else null_unless(value, counted)]
 
     def result(self, cells: pl.DataFrame) -> pl.Series:
         sketches = cells[self._name].to_list()

@@ -10,13 +10,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import polars as pl
 
 from riverrun.kernels.aggregates.items import TIMES, Items
 from riverrun.kernels.windows import ALL
 from riverrun.state.equality import equijoin
-from riverrun.state.table import State, TableSpec
+from riverrun.state.frames import (
+    beside,
+    constant,
+    filled,
+    frame_of,
+    keep,
+    numbers,
+    pick,
+    present,
+    stack,
+    take,
+    take_or_null,
+    true,
+)
+from riverrun.state.keys import equal_to_any
+from riverrun.state.table import FOUND, State, TableSpec
 
 CELL = "_cell"
 """The place of a cell in the frame of an epoch's touched cells."""
@@ -33,7 +50,7 @@ class CellAddress:
     kinds: Mapping[str, pl.DataType]
     bucket: str | None
 
-    @property
+    @cached_property
     def address(self) -> list[str]:
         return [*self.by, *([self.bucket] if self.bucket else [])]
 
@@ -44,20 +61,20 @@ class CellAddress:
 
     def addressed(self, items: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
         """Items with the address of their cell instead of its place."""
-        return items.drop(CELL).hstack(cells.select(self.address)[items[CELL]].get_columns())
+        own = [column for column in items if column.name != CELL]
+        return frame_of([*own, *take(pick(cells, self.address), numbers(items.get_column(CELL)))])
 
 
 def _weighed(state: State, table: str, items: pl.DataFrame, cells: pl.DataFrame, place: CellAddress) -> pl.DataFrame:
     """Add the weights of `items` to what is stored, value by value; returns them with the weight before."""
     values = place.addressed(items, cells)
-    found = state[table].lookup(values)
-    before = found[TIMES].fill_null(0)
-    values = values.with_columns(before + values[TIMES])
-    state[table].put(values.filter(pl.col(TIMES) != 0))
-    gone = values.filter((pl.col(TIMES) == 0) & found["_found"])
-    if not gone.is_empty():
-        state[table].remove(gone)
-    return items.with_columns(values[TIMES], before.alias(_BEFORE))
+    held = state[table].lookup(values)
+    before = filled(held.get_column(TIMES), 0)
+    after = before + numbers(values.get_column(TIMES))
+    values = beside(values, [pl.Series(TIMES, after)])
+    state[table].put(keep(values, after != 0))
+    state[table].remove(keep(values, (after == 0) & true(held.get_column(FOUND))))
+    return beside(items, [pl.Series(TIMES, after), pl.Series(_BEFORE, before)])
 
 
 @dataclass(frozen=True)
@@ -70,7 +87,7 @@ class Distinct:
     def column(self) -> str:
         return f"{self.items.agg.name}#d"
 
-    @property
+    @cached_property
     def columns(self) -> Mapping[str, pl.DataType]:
         """What the cell's row keeps."""
         return {self.column: pl.Int64()}
@@ -86,15 +103,14 @@ class Distinct:
         table = f"{self.items.agg.name}.values"
         if self.items.retracts:
             each = _weighed(state, table, items, cells, place)
-            step = (pl.col(TIMES) > 0).cast(pl.Int64) - (pl.col(_BEFORE) > 0).cast(pl.Int64)
+            steps = (numbers(each[TIMES]) > 0).astype(np.int64) - (numbers(each[_BEFORE]) > 0)
+            added = np.bincount(numbers(each[CELL]), steps, cells.height).astype(np.int64)
         else:
             values = place.addressed(items, cells)
-            fresh = ~state[table].lookup(values)["_found"]
-            state[table].put(values.filter(fresh))
-            each, step = items.filter(fresh), pl.lit(1, pl.Int64)
-        changes = each.group_by(CELL).agg(step.sum().alias("_by") if self.items.retracts else pl.len().alias("_by"))
-        added = _spread(changes, cells.height).get_column("_by").cast(pl.Int64).fill_null(0)
-        return [(old[self.column].fill_null(0) + added).alias(self.column)]
+            fresh = ~true(state[table].lookup(values).get_column(FOUND))
+            state[table].put(keep(values, fresh))
+            added = np.bincount(numbers(items.get_column(CELL))[fresh], minlength=cells.height)
+        return [pl.Series(self.column, filled(old.get_column(self.column), 0) + added)]
 
     def result(self, cells: pl.DataFrame) -> pl.Series:
         return cells[self.column].alias(self.items.agg.name)
@@ -106,7 +122,7 @@ class Extremes:
 
     items: Items
 
-    @property
+    @cached_property
     def columns(self) -> Mapping[str, pl.DataType]:
         return {f"{self.items.agg.name}#{column}": kind for column, kind in self.items.columns.items()}
 
@@ -122,23 +138,28 @@ class Extremes:
     ) -> list[pl.Series]:
         name, item = self.items.agg.name, list(self.items.columns)
         each = _weighed(state, f"{name}.values", items, cells, place)
-        appeared = each.filter((pl.col(TIMES) > 0) & (pl.col(_BEFORE) <= 0)).select(CELL, *item)
-        vanished = each.filter((pl.col(TIMES) <= 0) & (pl.col(_BEFORE) > 0)).select(CELL, *item)
+        is_there, was_there = (numbers(each.get_column(name)) > 0 for name in (TIMES, _BEFORE))
+        each = pick(each, [CELL, *item])
+        appeared, vanished = keep(each, is_there & ~was_there), keep(each, was_there & ~is_there)
         members = state[f"{name}.members"]
         members.put(place.addressed(appeared, cells))
         members.remove(place.addressed(vanished, cells))
-        current = old.select(pl.col(f"{name}#{column}").alias(column) for column in item)
-        current = current.with_row_index(CELL).filter(pl.col(item[0]).is_not_null())
-        on = [CELL, *item]
-        lost = equijoin(current, vanished, on, "semi").select(CELL)
-        candidates = [current.join(lost, on=CELL, how="anti"), appeared]
-        if not lost.is_empty():
-            places = cells.select(place.address).with_row_index(CELL).join(lost, on=CELL, how="semi")
-            rest = equijoin(members.probe(places), places, place.address, "left")
-            candidates.append(rest.select(CELL, *item))
-        best = self.items.ends(pl.concat(candidates), [CELL])
-        spread = _spread(best, cells.height)
-        return [spread[column].alias(f"{name}#{column}") for column in item]
+        numbered = pl.Series(CELL, np.arange(cells.height, dtype=np.uint32))
+        current = frame_of([numbered, *(old.get_column(f"{name}#{column}").alias(column) for column in item)])
+        there = present(current.get_column(item[0]))
+        current = current if there is None else keep(current, there)
+        candidates = [current, appeared]
+        if vanished.height:
+            lost = equal_to_any(current, vanished, [CELL, *item])
+            candidates[0] = keep(current, ~lost)
+            places = numbers(current.get_column(CELL))[lost]
+            rest, at = members.probe(take(pick(cells, place.address), places))
+            candidates.append(frame_of([pl.Series(CELL, places[at]), *pick(rest, item)]))
+        best = self.items.ends(stack(candidates), [CELL])
+        where = np.full(cells.height, -1)
+        where[numbers(best.get_column(CELL))] = np.arange(best.height)
+        spread = take_or_null(pick(best, item), where)
+        return [spread.get_column(column).alias(f"{name}#{column}") for column in item]
 
     def result(self, cells: pl.DataFrame) -> pl.Series:
         return cells[f"{self.items.agg.name}#_value"].alias(self.items.agg.name)
@@ -166,11 +187,10 @@ class Inventory:
 
     def read(self, state: State, cells: pl.DataFrame, some: pl.Series | None, place: CellAddress) -> pl.DataFrame:
         """The items of `cells`, or of those at the places `some`, by their place in the frame."""
-        places = cells.select(place.address).with_row_index(CELL)
-        if some is not None:
-            places = places[some]
-        found = equijoin(state[self.table].probe(places), places, place.address, "left")
-        return self.items.summed(found.select(CELL, *self.items.columns, TIMES), [CELL])
+        places = np.arange(cells.height) if some is None else numbers(some)
+        held, at = state[self.table].probe(take(pick(cells, place.address), places))
+        numbered = pl.Series(CELL, places[at].astype(np.uint32))
+        return self.items.summed(frame_of([numbered, *pick(held, [*self.items.columns, TIMES])]), [CELL])
 
     def write(
         self,
@@ -183,18 +203,14 @@ class Inventory:
     ) -> None:
         """Store the changes `items`; `before` is what `read` gave for all of `cells`, unless they are gathered."""
         if self.gathered:
-            state[self.table].put(place.addressed(items, cells).with_columns(pl.lit(epoch, pl.Int64).alias(_EPOCH)))
+            when = constant(_EPOCH, epoch, pl.Int64(), items.height)
+            state[self.table].put(beside(place.addressed(items, cells), [when]))
             return
         on = [CELL, *self.items.columns]
         known = before.rename({TIMES: _BEFORE})
         each = equijoin(items, known, on, "left", maintain_order="left")
-        total = pl.col(TIMES) + pl.col(_BEFORE).fill_null(0)
-        each = each.select(*on, total.alias(TIMES), pl.lit(0, pl.Int64).alias(_EPOCH))
-        state[self.table].put(place.addressed(each.filter(pl.col(TIMES) != 0), cells))
-        state[self.table].remove(place.addressed(each.filter(pl.col(TIMES) == 0), cells))
-
-
-def _spread(by_cell: pl.DataFrame, cells: int) -> pl.DataFrame:
-    """A row for every cell, null where `by_cell` has none."""
-    every = pl.DataFrame({CELL: pl.int_range(cells, dtype=pl.UInt32, eager=True)})
-    return every.join(by_cell, on=CELL, how="left", maintain_order="left")
+        total = numbers(each.get_column(TIMES)) + filled(each.get_column(_BEFORE), 0)
+        columns = [pl.Series(TIMES, total), constant(_EPOCH, 0, pl.Int64(), each.height)]
+        each = frame_of([*pick(each, on), *columns])
+        state[self.table].put(place.addressed(keep(each, total != 0), cells))
+        state[self.table].remove(place.addressed(keep(each, total == 0), cells))
