@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from bench.kernels import batch
-from bench.kernels.rows import EVENT, SPAN, VERSION, Columns, Events, Versions
+from bench.kernels.rows import EVENT, SPAN, VERSION, Columns, EventRows, VersionRows
 from riverrun.kernels.aggregates import Agg, Aggregates
 from riverrun.kernels.as_of import AsOfKernel
 from riverrun.kernels.change_rows import ChangesKernel
@@ -37,7 +37,7 @@ ONE, TWO = 1e-6, 2e-6  # targets: seconds of a row in a large step
 
 
 @dataclass(frozen=True)
-class Case:
+class KernelCase:
     """A kernel, its input, its targets, and what a batch over all input says of the sum of its changes."""
 
     kernel: Kernel
@@ -49,24 +49,24 @@ class Case:
 
 def _events(*columns: str) -> Make:
     def make(rows: int, keys: int) -> Callable[[int], Frames]:
-        events = Events(rows, keys)
+        events = EventRows(rows, keys)
         return lambda number: {"in": _narrow(events.epoch(number), columns)}
 
     return make
 
 
 def _changes(rows: int, keys: int) -> Callable[[int], Frames]:
-    versions = Versions(rows // 2, keys)
+    versions = VersionRows(rows // 2, keys)
     return lambda number: {"in": versions.changes(number)}
 
 
 def _changelog(rows: int, keys: int) -> Callable[[int], Frames]:
-    versions = Versions(rows, keys)
+    versions = VersionRows(rows, keys)
     return lambda number: {"in": versions.changelog(number)}
 
 
 def _two_streams(rows: int, keys: int) -> Callable[[int], Frames]:
-    left, right = Events(rows // 2, keys, seed=3), Events(rows // 2, keys, seed=4)
+    left, right = EventRows(rows // 2, keys, seed=3), EventRows(rows // 2, keys, seed=4)
     columns = ("user", "price", "note")
     return lambda number: {
         "left": _narrow(left.epoch(number), columns),
@@ -76,7 +76,7 @@ def _two_streams(rows: int, keys: int) -> Callable[[int], Frames]:
 
 def _stream_and_table(versions: bool) -> Make:
     def make(rows: int, keys: int) -> Callable[[int], Frames]:
-        left, table = Events(rows * 9 // 10, keys), Versions(rows // 10, keys)
+        left, table = EventRows(rows * 9 // 10, keys), VersionRows(rows // 10, keys)
         right = table.changelog if versions else table.changes
         return lambda number: {"left": _narrow(left.epoch(number), ("user", "price")), "right": right(number)}
 
@@ -84,13 +84,13 @@ def _stream_and_table(versions: bool) -> Make:
 
 
 def _two_tables(rows: int, keys: int) -> Callable[[int], Frames]:
-    left, right = Versions(rows // 4, keys, seed=5), Versions(rows // 4, keys, seed=6)
+    left, right = VersionRows(rows // 4, keys, seed=5), VersionRows(rows // 4, keys, seed=6)
     return lambda number: {"left": left.changes(number), "right": right.changes(number)}
 
 
 def _windows(rows: int, keys: int) -> Callable[[int], Frames]:
     """Results of windows of one epoch each, as `versus` gets them."""
-    events = Events(rows, keys)
+    events = EventRows(rows, keys)
 
     def inputs(number: int) -> Frames:
         start = events.epoch(number)["_received"][0]
@@ -156,21 +156,21 @@ def _top(columns: Columns, **more: object) -> TopKernel:
     return TopKernel(schema=columns, outputs=tuple(columns), **more)  # type: ignore[arg-type]
 
 
-CASES: dict[str, Case] = {
-    "group": Case(
+CASES: dict[str, KernelCase] = {
+    "group": KernelCase(
         GroupKernel(("user",), *_per_user("amount")), _events("user", "amount"), expected=batch.group(COUNT_AND_SUM)
     ),
-    "group, 9 aggregates": Case(
+    "group, 9 aggregates": KernelCase(
         GroupKernel(("item", "day"), Aggregates(NINE, NINE_COLUMNS), NINE_COLUMNS), _events(*NINE_COLUMNS), step=JOIN
     ),
-    "group, 6 distinct counts": Case(
+    "group, 6 distinct counts": KernelCase(
         GroupKernel(("day",), Aggregates(DISTINCT, DISTINCT_COLUMNS), DISTINCT_COLUMNS),
         _events(*DISTINCT_COLUMNS),
         step=JOIN,
         row=TWO,
         expected=batch.distinct,
     ),
-    "group of a table": Case(
+    "group of a table": KernelCase(
         GroupKernel(
             ("place",),
             Aggregates((*COUNT, Agg("total", "sum", "points"), Agg("most", "max", "points")), VERSION, retracts=True),
@@ -181,77 +181,77 @@ CASES: dict[str, Case] = {
         row=TWO,
         expected=batch.places,
     ),
-    "tumbling": Case(
+    "tumbling": KernelCase(
         TumblingKernel(("user",), 2 * SPAN, *_per_user(aggs=COUNT)),
         _events("user"),
         expected=batch.windows(2, 2, False),
     ),
-    "tumbling, shown while open": Case(
+    "tumbling, shown while open": KernelCase(
         TumblingKernel(("user",), 2 * SPAN, *_per_user(aggs=COUNT), update=True),
         _events("user"),
         expected=batch.windows(2, 2, True),
     ),
-    "hopping": Case(
+    "hopping": KernelCase(
         HoppingKernel(("user",), 2 * SPAN, SPAN // 2, *_per_user(aggs=COUNT)),
         _events("user"),
         step=JOIN,
         row=TWO,
         expected=batch.windows(2, 0.5, False),
     ),
-    "sliding": Case(
+    "sliding": KernelCase(
         SlidingKernel(("user",), 2 * SPAN, *_per_user("amount")), _events("user", "amount"), step=JOIN, row=TWO
     ),
-    "session": Case(
+    "session": KernelCase(
         SessionKernel(("user",), SPAN // 2, *_per_user("amount")),
         _events("user", "amount"),
         step=JOIN,
         row=TWO,
         expected=batch.sessions,
     ),
-    "session, rows kept": Case(
+    "session, rows kept": KernelCase(
         SessionKernel(("user",), SPAN // 2, *_per_user("price", aggs=(Agg("all", "collect", "price"),))),
         _events("user", "price"),
         step=JOIN,
         row=2 * TWO,
     ),
-    "versus": Case(VersusKernel(("user",), SPAN, {**WINDOW, "price": pl.Int64()}), _windows, step=JOIN, row=TWO),
-    "latest": Case(LatestKernel(("user", "item"), WIDE), _events(*WIDE), expected=batch.latest),
-    "table": Case(TableKernel(("user",), VERSION), _changelog, expected=batch.table),
-    "dedupe": Case(DedupeKernel(("user",), 3 * SPAN, USER), _events("user")),
-    "lookup": Case(LookupKernel(WITH_TABLE, "left"), _stream_and_table(False), expected=batch.lookup),
-    "as_of": Case(
+    "versus": KernelCase(VersusKernel(("user",), SPAN, {**WINDOW, "price": pl.Int64()}), _windows, step=JOIN, row=TWO),
+    "latest": KernelCase(LatestKernel(("user", "item"), WIDE), _events(*WIDE), expected=batch.latest),
+    "table": KernelCase(TableKernel(("user",), VERSION), _changelog, expected=batch.table),
+    "dedupe": KernelCase(DedupeKernel(("user",), 3 * SPAN, USER), _events("user")),
+    "lookup": KernelCase(LookupKernel(WITH_TABLE, "left"), _stream_and_table(False), expected=batch.lookup),
+    "as_of": KernelCase(
         AsOfKernel(WITH_TABLE, "left", 3 * SPAN, wait=True, changelog=True), _stream_and_table(True), step=JOIN, row=TWO
     ),
-    "as_of, corrected": Case(
+    "as_of, corrected": KernelCase(
         AsOfKernel(WITH_TABLE, "left", 3 * SPAN, wait=False, changelog=True),
         _stream_and_table(True),
         step=JOIN,
         row=TWO,
     ),
-    "join of streams": Case(
+    "join of streams": KernelCase(
         JoinStreamsKernel(STREAMS, "inner", 0, SPAN), _two_streams, step=JOIN, row=TWO, expected=batch.joined_streams
     ),
-    "join of streams, left": Case(JoinStreamsKernel(STREAMS, "left", 0, SPAN), _two_streams, step=JOIN, row=TWO),
-    "join of tables": Case(
+    "join of streams, left": KernelCase(JoinStreamsKernel(STREAMS, "left", 0, SPAN), _two_streams, step=JOIN, row=TWO),
+    "join of tables": KernelCase(
         JoinTablesKernel(TABLES, "inner", ("user",), ("user",)),
         _two_tables,
         step=JOIN,
         row=2 * TWO,
         expected=batch.joined_tables,
     ),
-    "top 5 of a table": Case(
+    "top 5 of a table": KernelCase(
         _top(VERSION, n=5, order=BY_POINTS, per=("place",), key=("user",)), _changes, row=TWO, expected=batch.top_points
     ),
-    "top 10 of a stream": Case(
+    "top 10 of a stream": KernelCase(
         _top(WIDE, n=10, order=BY_PRICE, per=("item",), key=(), rank="rank", stream=True, retracts=False),
         _events(*WIDE),
         row=TWO,
         expected=batch.top_prices,
     ),
-    "top 1 with ties": Case(
+    "top 1 with ties": KernelCase(
         _top(WIDE, n=1, order=BY_PRICE, per=(), key=(), ties=True, stream=True, retracts=False),
         _events(*WIDE),
         row=TWO,
     ),
-    "changes": Case(ChangesKernel(("user",), VERSION), _changes),
+    "changes": KernelCase(ChangesKernel(("user",), VERSION), _changes),
 }

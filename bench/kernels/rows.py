@@ -39,7 +39,7 @@ def watermark(epoch: int) -> int:
 
 
 @dataclass
-class Events:
+class EventRows:
     """Events of `keys` users, at a steady rate, and a little out of order."""
 
     rows: int
@@ -68,7 +68,7 @@ class Events:
 
 
 @dataclass
-class Versions:
+class VersionRows:
     """A table of `keys` rows of which `rows` get another version in every epoch; each value follows from both."""
 
     rows: int

@@ -21,7 +21,7 @@ from bench.crew import Crew
 from bench.effort import Effort
 from bench.figure import Figure, WrongResult, spread
 from bench.kernels.batch import net
-from bench.kernels.cases import CASES, Case
+from bench.kernels.cases import CASES, KernelCase
 from bench.kernels.rows import watermark
 from riverrun.kernels.kernel import EpochClock, Step
 from riverrun.state.directory import StateDirectory
@@ -59,11 +59,11 @@ def _figure(case: str, times: list[float], value: float, target: float) -> Figur
     return Figure("kernels", case, "s", value, spread(times), target=target, less_is_better=True)
 
 
-def _prepare(number: int, name: str, directory: str, effort: Effort) -> tuple[Case, str, Effort]:
+def _prepare(number: int, name: str, directory: str, effort: Effort) -> tuple[KernelCase, str, Effort]:
     return CASES[name], directory, effort
 
 
-def _measure(prepared: tuple[Case, str, Effort]) -> Measured:
+def _measure(prepared: tuple[KernelCase, str, Effort]) -> Measured:
     case, directory, effort = prepared
     with tempfile.TemporaryDirectory(dir=directory) as place:
         small = Steps(case, place, SMALL_ROWS, SMALL_KEYS)
@@ -82,7 +82,7 @@ def _measure(prepared: tuple[Case, str, Effort]) -> Measured:
 class Steps:
     """The epochs of one kernel, its state, and what it has given so far."""
 
-    def __init__(self, case: Case, directory: str, rows: int, keys: int) -> None:
+    def __init__(self, case: KernelCase, directory: str, rows: int, keys: int) -> None:
         self._case = case
         self._inputs = case.inputs(rows, keys)
         self._state = StateDirectory(directory)

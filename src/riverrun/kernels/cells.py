@@ -15,7 +15,7 @@ from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import CELL, CellAddress, Distinct, Extremes, Inventory
 from riverrun.state.equality import equal_rows
 from riverrun.state.frames import Mask, beside, filled, frame_of, keep, numbers, pick, stack, take, true
-from riverrun.state.keys import Groups, group_rows
+from riverrun.state.keys import KeyGroups, group_rows
 from riverrun.state.order import Indexes
 from riverrun.state.table import FOUND, State, TableSpec
 
@@ -120,7 +120,7 @@ class Cells:
         as_it_was[both] = same
         return Changed(keep(earlier, ~as_it_was[had]), keep(later, ~as_it_was[has])), shown[as_it_was]
 
-    def _store(self, state: State, rows: pl.DataFrame, found: Mask, groups: Groups) -> None:
+    def _store(self, state: State, rows: pl.DataFrame, found: Mask, groups: KeyGroups) -> None:
         alive, hashes = numbers(rows.get_column(ROWS)) != 0, groups.hashes
         if alive.all():
             state[CELLS].put(rows, hashes)

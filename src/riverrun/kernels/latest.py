@@ -18,7 +18,7 @@ from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.windows import changes_of
 from riverrun.state.equality import equal_rows
 from riverrun.state.frames import Mask, filled, keep, numbers, pick, take, take_or_null, typed
-from riverrun.state.keys import Groups, group_rows, placed
+from riverrun.state.keys import KeyGroups, group_rows, placed
 from riverrun.state.order import Indexes, by_time_and_log, inverse
 from riverrun.state.table import State, TableSpec
 
@@ -63,7 +63,7 @@ class LatestKernel:
         return changes_of(pick(old, visible), pick(new, visible))
 
 
-def _last_of(rows: pl.DataFrame, groups: Groups) -> Indexes:
+def _last_of(rows: pl.DataFrame, groups: KeyGroups) -> Indexes:
     """The last row of each group."""
     order = by_time_and_log(*(numbers(rows.get_column(name)) for name in _ORDER))
     rank = inverse(order)

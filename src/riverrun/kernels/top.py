@@ -27,7 +27,7 @@ from riverrun.kernels.netting import uncancelled, versions
 from riverrun.kernels.ranking import OrderBy, Ranking
 from riverrun.kernels.windows import ALL, keyed, keys, weighted
 from riverrun.state.frames import Mask, beside, frame_of, keep, numbers, pick, stack, take, typed
-from riverrun.state.keys import Groups, equal_to_any, group_rows
+from riverrun.state.keys import KeyGroups, equal_to_any, group_rows
 from riverrun.state.order import Indexes
 from riverrun.state.table import State, StateTable, TableSpec
 
@@ -45,7 +45,7 @@ _GROUP = "_group"
 class Touched:
     """The groups that an epoch touches, and its rows: those that leave and those that come."""
 
-    groups: Groups
+    groups: KeyGroups
     keys: pl.DataFrame
     old: pl.DataFrame
     new: pl.DataFrame

@@ -17,7 +17,7 @@ from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
 from riverrun.runtime.compile.job import Operator, with_carried
 from riverrun.runtime.control import Control, Report
 from riverrun.runtime.exchange import Exchange
-from riverrun.runtime.packing import CONTROL, ERROR, LATE, REPORT, Outgoing, Packer, Shard, arrived, as_stream, gather
+from riverrun.runtime.packing import CONTROL, ERROR, LATE, REPORT, Dispatch, Packer, Shard, arrived, as_stream, gather
 from riverrun.runtime.task import Tasks
 from riverrun.state.directory import Entries
 
@@ -29,7 +29,7 @@ Structs = Iterator[tuple[pa.RecordBatch, dict[str, pa.RecordBatch]]]
 class Host:
     """Runs the operators of one epoch, in one shard after the other or in all of them at once."""
 
-    def __init__(self, tasks: Tasks, exchange: Exchange, outbox: Outgoing) -> None:
+    def __init__(self, tasks: Tasks, exchange: Exchange, outbox: Dispatch) -> None:
         self._tasks = tasks
         self._job = tasks.job
         self._exchange = exchange

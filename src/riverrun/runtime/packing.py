@@ -30,7 +30,7 @@ Part: TypeAlias = "pa.RecordBatch | pa.Buffer"
 """Rows of one branch for one shard, or their blob, which is not opened before they are needed."""
 
 
-class Outgoing(Protocol):
+class Dispatch(Protocol):
     """Where the rows of branches and messages are put."""
 
     def rows(self, branch: Branch, rows: pa.RecordBatch) -> None:

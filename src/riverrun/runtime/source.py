@@ -16,7 +16,7 @@ from riverrun.runtime.compile.job import SQL_TYPES, Branch, Job, Reading
 from riverrun.runtime.compile.row_id import partition_in_flow
 from riverrun.runtime.control import Control, Report
 from riverrun.runtime.manifest import state_before
-from riverrun.runtime.packing import QUARANTINE, Outgoing
+from riverrun.runtime.packing import QUARANTINE, Dispatch
 from riverrun.runtime.plan import Plan
 from riverrun.runtime.quarantine import admit, quarantine_message
 from riverrun.runtime.task import Tasks
@@ -62,7 +62,7 @@ def control(before: Plan, plan: Plan, last: Last, flow: str, state: str) -> Cont
 class LogSource:
     """Reads ranges of the log for one epoch: rows of all sources go into the outbox, along their branches."""
 
-    def __init__(self, tasks: Tasks, topics: Mapping[str, Topic], outbox: Outgoing) -> None:
+    def __init__(self, tasks: Tasks, topics: Mapping[str, Topic], outbox: Dispatch) -> None:
         self._tasks = tasks
         self._job = tasks.job
         self._topics = topics

@@ -20,7 +20,7 @@ from riverrun.state.order import Indexes, ascending, lexicographic
 
 
 @dataclass(frozen=True)
-class Groups:
+class KeyGroups:
     """Rows gathered by key. Groups ascend by the hash of their key (and its bucket, if it has one).
 
     `order` lists the rows group by group, those of a group as they came; `starts` has the place of each group's first.
@@ -65,7 +65,7 @@ class Groups:
 
 def group_rows(
     rows: pl.DataFrame, key: Sequence[str], hashes: Hashes | None = None, bucket: Indexes | None = None
-) -> Groups:
+) -> KeyGroups:
     """Gather rows by the columns `key`, whose hashes may be known, and by an integer if there is one."""
     hashes = hash_columns(rows, key) if hashes is None else hashes
     order = ascending(hashes) if bucket is None else lexicographic(hashes, bucket)
@@ -73,25 +73,25 @@ def group_rows(
     if bucket is not None:
         begins |= _differ(bucket[order])
     starts = np.flatnonzero(begins)
-    groups = Groups(order, starts, hashes[order[starts]])
+    groups = KeyGroups(order, starts, hashes[order[starts]])
     if len(starts) < len(order) and not _agree(rows, key, groups, begins):
         exact = _exact_numbers(pick(rows, key))
         order = lexicographic(hashes, *([] if bucket is None else [bucket]), exact)
         begins = _differ(exact[order]) | (_differ(bucket[order]) if bucket is not None else False)
         starts = np.flatnonzero(begins)
-        groups = Groups(order, starts, hashes[order[starts]])
+        groups = KeyGroups(order, starts, hashes[order[starts]])
     return groups
 
 
-def stretches(values: Indexes) -> Groups:
+def stretches(values: Indexes) -> KeyGroups:
     """Rows that follow each other and have equal values, as groups."""
-    return Groups(np.arange(len(values)), np.flatnonzero(_differ(values)))
+    return KeyGroups(np.arange(len(values)), np.flatnonzero(_differ(values)))
 
 
-def pairs_of(height: int) -> Groups:
+def pairs_of(height: int) -> KeyGroups:
     """Two frames of this height, one below the other: the rows of the same place, as groups."""
     places = np.arange(2 * height)
-    return Groups(places.reshape(2, height).T.ravel(), places[::2])
+    return KeyGroups(places.reshape(2, height).T.ravel(), places[::2])
 
 
 def _differ(values: Indexes | Hashes) -> Mask:
@@ -101,7 +101,7 @@ def _differ(values: Indexes | Hashes) -> Mask:
     return differ
 
 
-def _agree(rows: pl.DataFrame, key: Sequence[str], groups: Groups, begins: Mask) -> bool:
+def _agree(rows: pl.DataFrame, key: Sequence[str], groups: KeyGroups, begins: Mask) -> bool:
     """Whether the rows of each group have one key."""
     if len(key) == 1 and rows.schema[key[0]].is_integer() and not rows.get_column(key[0]).null_count():
         return True  # the hash of one integer can be undone

@@ -60,7 +60,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedKeys:
     """Keys in ascending order of their hashes; `order` has the place of each among those that were given."""
 
     keys: pl.DataFrame
@@ -68,11 +68,11 @@ class Asked:
     order: Indexes
     buckets: Indexes | None
 
-    def without(self, found: Indexes) -> Asked:
+    def without(self, found: Indexes) -> AskedKeys:
         """What is left when some, by their index here, have been found."""
         left = np.ones(len(self.order), np.bool_)
         left[found] = False
-        return Asked(
+        return AskedKeys(
             self.keys, self.hashes[left], self.order[left], None if self.buckets is None else self.buckets[left]
         )
 
@@ -179,7 +179,7 @@ class RunTable:
                     break
         return layers if single else self._newest(layers)
 
-    def _asked(self, keys: pl.DataFrame, on: Sequence[str], hashes: Hashes | None) -> Asked:
+    def _asked(self, keys: pl.DataFrame, on: Sequence[str], hashes: Hashes | None) -> AskedKeys:
         keys = typed(keys, {name: self.spec.schema[name] for name in on})
         hashes = hash_columns(keys, self.spec.probe) if hashes is None else hashes
         order = np.arange(len(hashes))
@@ -188,7 +188,7 @@ class RunTable:
             hashes = hashes[order]
         bucket = self.spec.bucket
         buckets = numbers(keys.get_column(bucket))[order] if bucket and bucket in on else None
-        return Asked(keys, hashes, order, buckets)
+        return AskedKeys(keys, hashes, order, buckets)
 
     def _equal(self, keys: pl.DataFrame, at: Indexes, run: SortedRun, rows: Indexes) -> Mask:
         """Where the keys at `at` have the probe columns of the run's `rows`; hashes and buckets are equal."""

@@ -17,7 +17,7 @@ from riverrun.kernels.aggregates.scalars import ROWS, Counting, Edges, ExactSum,
 from riverrun.kernels.aggregates.sketches import Sketched
 from riverrun.state.equality import equijoin
 from riverrun.state.frames import cast, frame_of, pick
-from riverrun.state.keys import Groups
+from riverrun.state.keys import KeyGroups
 
 LATEST = "_latest"
 """Part of cells that are `timed`: the largest event time of their rows, retracted ones included."""
@@ -99,7 +99,7 @@ class Aggregates:
         """`key` and the parts of every distinct one, in the order of first appearance."""
         return reduce(frame_of([*pick(rows, key), *self._columns(rows)]), key, self.parts)
 
-    def of_groups(self, rows: pl.DataFrame, groups: Groups) -> pl.DataFrame:
+    def of_groups(self, rows: pl.DataFrame, groups: KeyGroups) -> pl.DataFrame:
         """The parts of every group of rows."""
         return reduce_groups(frame_of(self._columns(rows)), groups, self.parts)
 

@@ -18,7 +18,7 @@ import polars as pl
 from riverrun.errors import Invalid
 from riverrun.kernels.aggregates.exact import Floats, compensated, slices
 from riverrun.state.frames import cast, constant, filled, frame_of, null_unless, numbers, pick, present, stack, take
-from riverrun.state.keys import Groups, group_rows, pairs_of
+from riverrun.state.keys import KeyGroups, group_rows, pairs_of
 from riverrun.state.order import by_time_and_log
 
 _CELL = "_cell"
@@ -31,7 +31,7 @@ class Part(Protocol):
     def columns(self) -> Mapping[str, pl.DataType]:
         """The columns, as they are stored."""
 
-    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
+    def reduced(self, rows: pl.DataFrame, groups: KeyGroups) -> list[pl.Series]:
         """The part's columns, one row for each group, from those of `rows`."""
 
 
@@ -55,18 +55,18 @@ def reduce(rows: pl.DataFrame, key: Sequence[str], parts: Sequence[Part]) -> pl.
     return take(cells, order)
 
 
-def reduce_groups(rows: pl.DataFrame, groups: Groups, parts: Sequence[Part]) -> pl.DataFrame:
+def reduce_groups(rows: pl.DataFrame, groups: KeyGroups, parts: Sequence[Part]) -> pl.DataFrame:
     """The columns of all parts, one row for each group."""
     return frame_of([column for part in parts for column in part.reduced(rows, groups)])
 
 
-def by_group(rows: pl.DataFrame, groups: Groups, *reductions: pl.Expr) -> pl.DataFrame:
+def by_group(rows: pl.DataFrame, groups: KeyGroups, *reductions: pl.Expr) -> pl.DataFrame:
     """What Polars makes of each group, for types that NumPy does not have."""
     number = pl.Series(_CELL, np.repeat(np.arange(len(groups)), groups.sizes))
     return take(rows, groups.order).hstack([number]).group_by(_CELL, maintain_order=True).agg(reductions).drop(_CELL)
 
 
-def _sums(values: npt.NDArray[Any], groups: Groups) -> npt.NDArray[Any]:
+def _sums(values: npt.NDArray[Any], groups: KeyGroups) -> npt.NDArray[Any]:
     sums: npt.NDArray[Any] = np.add.reduceat(values[groups.order], groups.starts)
     return sums
 
@@ -81,7 +81,7 @@ class Count:
     def columns(self) -> Mapping[str, pl.DataType]:
         return {self.name: pl.Int64()}
 
-    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
+    def reduced(self, rows: pl.DataFrame, groups: KeyGroups) -> list[pl.Series]:
         if self.name in rows.columns:
             return [pl.Series(self.name, _sums(numbers(rows.get_column(self.name)), groups))]
         return [constant(self.name, 0, pl.Int64(), len(groups))]
@@ -108,7 +108,7 @@ class Total:
             return int(10 ** (self.kind.precision - self.kind.scale))
         return 1 << 63
 
-    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
+    def reduced(self, rows: pl.DataFrame, groups: KeyGroups) -> list[pl.Series]:
         column = rows.get_column(self.name)
         if self.kind.is_decimal():
             sums = by_group(pick(rows, [self.name]), groups, *self._decimal_sums())
@@ -163,7 +163,7 @@ class Exact:
     def columns(self) -> Mapping[str, pl.DataType]:
         return {self.name: pl.Float64(), self.error: pl.Float64()}
 
-    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
+    def reduced(self, rows: pl.DataFrame, groups: KeyGroups) -> list[pl.Series]:
         there = [numbers(rows.get_column(name)) for name in self.columns if name in rows.columns]
         sums = [_sums(piece, groups) for values in there for piece in slices(values)]
         return self._stored(*compensated(sums, len(groups)))
@@ -188,7 +188,7 @@ class Extreme:
     def columns(self) -> Mapping[str, pl.DataType]:
         return {self.name: self.kind}
 
-    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
+    def reduced(self, rows: pl.DataFrame, groups: KeyGroups) -> list[pl.Series]:
         column, kind = rows.get_column(self.name), self.kind
         if not (kind.is_integer() or kind.is_float() or kind.is_temporal() or kind == pl.Boolean):
             end = pl.col(self.name).max() if self.largest else pl.col(self.name).min()
@@ -233,7 +233,7 @@ class Edge:
         time, partition, offset = self.order
         return {time: pl.Int64(), partition: pl.Int64(), offset: pl.Int64(), self.name: self.kind}
 
-    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
+    def reduced(self, rows: pl.DataFrame, groups: KeyGroups) -> list[pl.Series]:
         order = by_time_and_log(*(filled(rows.get_column(name), 0) for name in self.order))
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))

@@ -17,7 +17,7 @@ from datasketches import hll_sketch, hll_union, tdigest_double, tgt_hll_type
 from riverrun.kernels.aggregates.agg import Agg
 from riverrun.kernels.aggregates.parts import Part, by_group
 from riverrun.state.frames import cast, null_unless, pick
-from riverrun.state.keys import Groups
+from riverrun.state.keys import KeyGroups
 
 _LOG_REGISTERS = 12
 
@@ -33,7 +33,7 @@ class Sketch:
     def columns(self) -> Mapping[str, pl.DataType]:
         return {self.name: pl.Binary()}
 
-    def reduced(self, rows: pl.DataFrame, groups: Groups) -> list[pl.Series]:
+    def reduced(self, rows: pl.DataFrame, groups: KeyGroups) -> list[pl.Series]:
         fresh = f"{self.name}?"
         if fresh in rows.columns:
             values = pl.col(fresh).drop_nulls()
