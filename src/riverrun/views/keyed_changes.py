@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 
+from riverrun.state.equality import equal_values
+from riverrun.state.frames import Mask, beside, index, keep
 from riverrun.views.layout import DELETE, INSERT, NEW, OLD, OP
 
 # Beside columns of any name: those of rows in flows begin with an underscore or are people's, and are never called so.
@@ -25,43 +28,46 @@ def net(rows: pl.DataFrame, weight: str, key: Sequence[str]) -> pl.DataFrame:
     that remain for one key the last wins. Nulls equal nulls and NaN equals NaN.
     """
     # One sort brings the rows of a key together; it is also the order stores write fastest in.
-    rows = _runs(rows.sort(*key, maintain_order=True), key)
-    plain, several = _split(rows, weight)
-    if several.height:
-        plain = pl.concat([plain, _cancelled(several, weight)]).sort(_RUN, maintain_order=True)
-    first, last = _edges(plain)
-    adds = pl.col(weight) > 0
-    op = (
-        pl.when(first & last)
-        .then(pl.when(adds).then(INSERT).otherwise(DELETE))
-        .otherwise(pl.when(first).then(OLD).otherwise(NEW))
-    )
-    changes = plain.with_columns(op.cast(pl.Int8).alias(OP)).drop(weight, _RUN)
-    return _without_same(changes, [name for name in changes.columns if name != OP and name not in key])
+    rows = rows.sort(*key, maintain_order=True) if rows.height > 1 else rows
+    first = _begins(rows, key)
+    fits = _fit(rows, weight, first)
+    if not fits.all():
+        runs = beside(rows, [pl.Series(_RUN, np.cumsum(first))])
+        is_odd = np.isin(runs[_RUN].to_numpy(), runs[_RUN].to_numpy()[~fits])
+        plain, several = keep(runs, ~is_odd), runs.filter(is_odd)
+        runs = pl.concat([plain, _cancelled(several, weight)]).sort(_RUN, maintain_order=True)
+        first = _changes_value(runs[_RUN])
+        rows = runs.drop(_RUN)
+    last = np.append(first[1:], True)[: rows.height]
+    adds = rows[weight].to_numpy() > 0
+    operation = np.where(first & last, np.where(adds, INSERT, DELETE), np.where(first, OLD, NEW)).astype(np.int8)
+    changes = beside(rows.drop(weight), [pl.Series(OP, operation)])
+    return _without_same(changes, operation, [name for name in changes.columns if name != OP and name not in key])
 
 
-def _runs(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    starts = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in key)
-    return rows.with_columns(starts.cum_sum().alias(_RUN))
+def _begins(rows: pl.DataFrame, key: Sequence[str]) -> Mask:
+    """Which rows are the first of their key, in rows that are sorted by it."""
+    begins = np.zeros(rows.height, np.bool_)
+    for name in key:
+        begins |= _changes_value(rows[name])
+    return begins
 
 
-def _edges(rows: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
-    """Which rows are the first, and the last, of their key."""
-    run = rows[_RUN]
-    return run.ne_missing(run.shift()), run.ne_missing(run.shift(-1))
+def _changes_value(column: pl.Series) -> Mask:
+    """Which values differ from the one before."""
+    if not len(column):
+        return np.zeros(0, np.bool_)
+    return np.append(True, ~equal_values(column[1:], column[:-1]))
 
 
-def _split(rows: pl.DataFrame, weight: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Keys with one row, or with an old and a new one in this order; and all others."""
-    first, last = _edges(rows)
-    adds = rows[weight] > 0
-    fits = (first | (adds & first.shift(1, fill_value=False))) & (last | (~adds & last.shift(-1, fill_value=False)))
-    fits &= rows[weight] != 0
-    if fits.all():
-        return rows, rows.clear()
-    odd = rows.filter(~fits)[_RUN].unique()
-    is_odd = rows[_RUN].is_in(odd.implode())
-    return rows.filter(~is_odd), rows.filter(is_odd)
+def _fit(rows: pl.DataFrame, weight: str, first: Mask) -> Mask:
+    """Rows of keys that have one row, or an old and a new one in this order."""
+    last = np.append(first[1:], True)[: rows.height]
+    after_first, before_last = np.append(False, first[:-1])[: rows.height], np.append(last[1:], False)[: rows.height]
+    weights = rows[weight].to_numpy()
+    adds = weights > 0
+    fits: Mask = (first | (adds & after_first)) & (last | (~adds & before_last)) & (weights != 0)
+    return fits
 
 
 def _cancelled(rows: pl.DataFrame, weight: str) -> pl.DataFrame:
@@ -81,10 +87,15 @@ def _cancelled(rows: pl.DataFrame, weight: str) -> pl.DataFrame:
     return pl.concat([old, new]).select(rows.columns).cast({weight: rows.schema[weight]})
 
 
-def _without_same(changes: pl.DataFrame, values: Sequence[str]) -> pl.DataFrame:
+def _without_same(changes: pl.DataFrame, operation: np.ndarray, values: Sequence[str]) -> pl.DataFrame:
     """Without updates whose old and new row are equal."""
-    differs = [pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in values]
-    is_old = pl.col(OP) == OLD
-    same = is_old & ~pl.any_horizontal(differs) if differs else is_old
-    stays = changes.select((~(same | same.shift(1, fill_value=False))).alias(OP)).to_series()
-    return changes if stays.all() else changes.filter(stays)
+    old = np.flatnonzero(operation == OLD)
+    same = np.ones(len(old), np.bool_)
+    before, after = index(old), index(old + 1)
+    for name in values:
+        if not same.any():
+            return changes
+        same &= equal_values(changes[name][before], changes[name][after])
+    stays = np.ones(changes.height, np.bool_)
+    stays[old[same]] = stays[old[same] + 1] = False
+    return keep(changes, stays)
