@@ -112,6 +112,8 @@ def test_forms(sql: str, kind: str, expected: Any) -> None:
         ("nothing + 1", "nothing"),
         ("i +", "the end"),
         ("cast('x' as int) + i", "a cast of 'x' to int"),
+        ("coalesce('x', s) = i", "a cast of 'x' to bigint"),
+        ("coalesce(md5('x'), s) = i", "coalesce(md5('x'), s)"),
     ],
 )
 def test_what_is_refused_is_named_as_small_as_it_is(sql: str, part: str) -> None:
