@@ -49,7 +49,7 @@ class Comparison:
                     break
             for expression, difference in zip(chosen, self.differences(chosen), strict=True):
                 if difference is not None and len(outcome.differences) < most:
-                    outcome.differences.append(self._smallest(expression, difference))
+                    outcome.differences.append(self.smallest(expression, difference))
             outcome.compared += len(chosen)
         return outcome
 
@@ -76,7 +76,8 @@ class Comparison:
             return f"Spark does not accept it: {computed}" if computed else "Spark fails before it has seen a row"
         return self._duck.difference(self._duck.translate(expression.sql()), computed, approximate(expression))
 
-    def _smallest(self, expression: Expr, difference: str) -> str:
+    def smallest(self, expression: Expr, difference: str) -> str:
+        """A simpler expression that differs as well, what differs, and how it was translated."""
         for _ in range(_LAST):
             simpler = islice((less for less in expression.smaller() if less.size <= expression.size), _AT_ONCE)
             candidates = [less for less in simpler if less != expression and self._is_verified(less)]
