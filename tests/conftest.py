@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[object]:
+    """One for all tests: it takes longer to start than most of them to run."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from riverrun.spark.session import session
+
+        spark = session()
+    yield spark
+    spark.stop()
 
 
 @pytest.fixture(autouse=True)

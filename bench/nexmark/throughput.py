@@ -165,7 +165,7 @@ def _figure(name: str, events: int, mine: Processed, other: str, seconds: float)
     value, reference = events / mine.seconds, events / seconds
     return Figure(
         benchmark="nexmark",
-        case=f"{name}, reads {mine.rows / 1000:,.0f} k of {events / 1000:,.0f} k events",
+        case=f"{name} / {other}, reads {mine.rows / 1000:,.0f} k of {events / 1000:,.0f} k events",
         unit="events/s",
         value=value,
         spread=spread(mine.rates),

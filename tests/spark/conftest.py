@@ -1,24 +1,12 @@
-"""Spark tests share one session: it takes longer to start than most tests to run."""
+"""A river whose flows run in the session that all tests share."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 
 import pytest
 
 from riverrun.river import River
-
-
-@pytest.fixture(scope="session")
-def spark_session() -> Iterator[object]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from riverrun.spark.session import session
-
-        spark = session()
-    yield spark
-    spark.stop()
 
 
 @pytest.fixture(params=["arrow", "spark"])

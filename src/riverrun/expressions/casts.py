@@ -34,8 +34,10 @@ def cast(term: Term, kind: Type, safe: bool = False) -> Term:
     if rule is None:
         raise refusal(f"a cast from {term.type} to {kind}")
     build, may_fail, cost = rule
-    made = strict(kind, [term], build, may_fail=may_fail and not safe, cost=cost, repeats=cost > 1)
-    return replace(made, widened=term) if kind == FLOAT and is_integral(term.type) else made
+    if may_fail and not safe and (term.rowless or term.constant is not None):
+        raise refusal(f"a cast of {term.sql} to {kind}", "may fail before Spark has seen a row")
+    result = strict(kind, [term], build, may_fail=may_fail and not safe, cost=cost, repeats=cost > 1)
+    return replace(result, widened=term) if kind == FLOAT and is_integral(term.type) else result
 
 
 Rule = tuple[Callable[[str], str], bool, int]

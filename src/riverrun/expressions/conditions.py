@@ -129,8 +129,11 @@ def coalesce(given: Given) -> Term:
     terms = [cast(term, given.type) for term in given.arguments]
     if given.call.name != "coalesce":
         given.expect(2)
-    if len(terms) == 1:
-        return terms[0]
+    first = next((term for term in terms if not term.is_null), terms[0])
+    if first.rowless and first.constant is None:
+        given.refuse("begins with something that is the same for every row, and perhaps null")
+    if len(terms) == 1 or first.constant is not None:
+        return first  # Spark leaves out the rest as well, and takes the whole for a literal
     cost = 1 + sum(term.cost for term in terms)
     nullable = all(term.nullable or term.is_null for term in terms)
     if not any(term.may_fail for term in terms[1:]):

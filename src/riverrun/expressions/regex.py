@@ -198,7 +198,8 @@ class _Reader:
         parts: list[tuple[str, str]] = []
         while not self.took("]"):
             letter = self.next()
-            if letter in "[&^" or (letter == "-" and parts and self.peek() != "]"):
+            intersects = letter == "&" and self.peek() == "&"
+            if letter in "[^" or intersects or (letter == "-" and parts and self.peek() != "]"):
                 raise Unmatched(f"{letter!r} inside of brackets")
             if letter == "\\":
                 letter = self.next()

@@ -29,6 +29,7 @@ from riverrun.flow.coercion import is_stored
 from riverrun.flow.functions import NONDETERMINISTIC
 from riverrun.flow.inference import type_of
 from riverrun.flow.parser import parse
+from riverrun.flow.schema import BOOLEAN
 from riverrun.flow.syntax import Call, Cast, Constant, Field, Name, Tree, UnknownSyntax, walk
 
 Columns = Callable[[exp.Column], "Type | None"]
@@ -152,8 +153,8 @@ class _Translation:
         if len(values) == len(arguments) and (folded := folded_call(tree, values, kind)) is not None:
             return constants.constant(folded)
         computed = [part for part, term in zip(tree.arguments, arguments, strict=True) if _is_computed(term)]
-        if computed and any(term.may_fail for term in arguments):
-            raise refusal(computed[0].text, "is the same for every row, and beside something that may fail")
+        if computed and any(term.may_fail or (term.type == BOOLEAN and _is_computed(term)) for term in arguments):
+            raise refusal(computed[0].text, "is the same for every row: Spark computes it before, and less of the rest")
         term = rule(Given(tree, arguments, kind))
         if len(term.sql) > _MOST:
             raise refusal(tree.text, "is too long")

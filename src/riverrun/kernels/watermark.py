@@ -16,7 +16,6 @@ the watermark that a reader would have reached who had been there all the time.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -122,10 +121,13 @@ class Watermarks:
 
     def to_bytes(self) -> bytes:
         """The memory (not the settings): some 20 bytes and the name for each kept producer, before compression."""
-        out = io.BytesIO()
-        head = pl.DataFrame([(None, self.watermark, self.until)], schema=HEARD, orient="row")
-        pl.concat([head, self.producers]).write_ipc(out, compression="zstd")
-        return out.getvalue()
+        lines = [column.to_arrow() for column in self.producers]
+        head = pa.array([None], lines[0].type), pa.array([self.watermark]), pa.array([self.until])
+        batch = pa.record_batch([pa.concat_arrays(both) for both in zip(head, lines, strict=True)], names=list(HEARD))
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_file(out, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as file:
+            file.write_batch(batch)
+        return bytes(out.getvalue())
 
     @classmethod
     def from_bytes(cls, data: bytes, lateness: int = 0, idle: int | None = None) -> Watermarks:

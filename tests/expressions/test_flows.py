@@ -1,0 +1,49 @@
+"""Every expression of the flows that come with Riverrun is in the verified set. Those of the docs run in test_docs.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench.nexmark.events import AuctionHouse
+from bench.nexmark.queries import QUERIES
+
+from riverrun.cli.flow_file import load_flow
+from riverrun.demo.shop.shop_flow import flow as shop
+from riverrun.flow import Flow
+from riverrun.runtime.compile.engines import plan_engines
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if (path / "flow.py").exists())
+
+
+def by_spark(flow: Flow) -> list[str | None]:
+    """Why Spark has to compute something."""
+    return [one.reason for one in plan_engines(flow, "arrow") if one.engine == "spark"]
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_nexmark(name: str) -> None:
+    assert by_spark(QUERIES[name].flow(AuctionHouse(2000))) == []
+
+
+def test_the_demo() -> None:
+    assert by_spark(shop) == []
+
+
+@pytest.mark.parametrize("story", EXAMPLES, ids=lambda path: path.name)
+def test_examples(story: Path) -> None:
+    assert by_spark(load_flow(f"{story}/flow.py")) == []
+
+
+def test_the_starter_project(tmp_path: Path) -> None:
+    template = ROOT / "src/riverrun/cli/starter/flow.py.template"
+    (tmp_path / "starter.py").write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+    assert by_spark(load_flow(f"{tmp_path}/starter.py")) == []
+
+
+def test_what_is_not_in_the_set_is_named() -> None:
+    flow = Flow("odd")
+    flow.view("odd", flow.stream("orders", "user string, at timestamp", time="at").select("xxhash64(user) as h"))
+    (reason,) = by_spark(flow)
+    assert reason is not None and reason.startswith("xxhash64(")
