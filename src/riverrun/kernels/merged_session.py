@@ -19,18 +19,8 @@ from riverrun.kernels.aggregates.parts import combine, reduce_groups
 from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
 from riverrun.kernels.netting import uncancelled
-from riverrun.kernels.session_spans import (
-    END,
-    FIRST,
-    ISSUED,
-    LAST,
-    SPAN,
-    WINDOW_END,
-    WINDOW_START,
-    SpanClusters,
-    visible,
-)
-from riverrun.kernels.windows import ALL, accounted, changes_of, grouped, keys
+from riverrun.kernels.session_spans import END, FIRST, ISSUED, LAST, SPAN, SpanClusters, visible
+from riverrun.kernels.windows import ALL, WINDOW_END, WINDOW_START, accounted, changes_of, grouped, keys
 from riverrun.state.frames import (
     Mask,
     beside,

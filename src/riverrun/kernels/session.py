@@ -24,8 +24,8 @@ from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
 from riverrun.kernels.merged_session import MergedSessions
 from riverrun.kernels.netting import signed
 from riverrun.kernels.retained import ARRIVAL, ORDER, as_they_came, cancelled, numbered, retained
-from riverrun.kernels.session_spans import SPAN, WINDOW_END, WINDOW_START, apart, visible
-from riverrun.kernels.windows import accounted, extent, keys
+from riverrun.kernels.session_spans import SPAN, apart, visible
+from riverrun.kernels.windows import WINDOW_END, WINDOW_START, accounted, extent, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.frames import pick
 from riverrun.state.table import State, StateTable, TableSpec

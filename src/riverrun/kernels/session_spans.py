@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 
 from riverrun.columns import TIME
+from riverrun.kernels.windows import WINDOW_END, WINDOW_START
 from riverrun.state.frames import Mask, frame_of, pick
 from riverrun.state.order import Indexes, lexicographic
 
 FIRST, LAST, END, ISSUED = "_first", "_last", "_end", "_issued"
 SPAN = {FIRST: pl.Int64(), LAST: pl.Int64(), END: pl.Int64()}
-WINDOW_START, WINDOW_END = "window_start", "window_end"
 _TIMESTAMP = pl.Datetime("us", "UTC")
 
 
