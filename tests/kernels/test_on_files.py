@@ -18,10 +18,13 @@ from riverrun.kernels.sliding import SlidingKernel
 
 SCHEMA: dict[str, pl.DataType] = {"user": pl.String(), "n": pl.Int64()}
 TOTALS = Aggregates((Agg("rows", "count"), Agg("mean", "avg", "n"), Agg("numbers", "collect", "n")), SCHEMA)
+MERGED = Aggregates((Agg("rows", "count"), Agg("last", "last", "n"), Agg("least", "min", "n")), SCHEMA)
 KERNELS: dict[str, Kernel] = {
     "dedupe": DedupeKernel(("user",), 30, SCHEMA),
     "latest": LatestKernel(("user",), SCHEMA),
     "session": SessionKernel(("user",), 20, TOTALS, SCHEMA),
+    "session, merged": SessionKernel(("user",), 20, MERGED, SCHEMA),
+    "session, merged and corrected": SessionKernel(("user",), 20, MERGED, SCHEMA, horizon=60, update=True),
     "session, corrected": SessionKernel(("user",), 20, TOTALS, SCHEMA, horizon=60, update=True),
     "sliding": SlidingKernel(("user",), 50, TOTALS, SCHEMA),
     "sliding, corrected": SlidingKernel(("user",), 50, TOTALS, SCHEMA, horizon=60),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import polars as pl
 import pytest
@@ -24,37 +25,55 @@ COLUMNS = ["user", "window_start", "window_end", "rows", "total", "opening"]
 TOTALS = Aggregates(
     (Agg("rows", "count"), Agg("total", "sum", "n"), Agg("opening", "first", "n")), SCHEMA, retracts=True
 )
+MERGED = Aggregates((Agg("rows", "count"), Agg("total", "sum", "n"), Agg("opening", "min", "n")), SCHEMA)
+"""Of rows that stay: state has sessions and no rows."""
 
 
-def kernel(horizon: int = 0, aside: bool = False, update: bool = False) -> SessionKernel:
-    return SessionKernel(("user",), GAP, TOTALS, SCHEMA, horizon, aside, update)
+def kernel(
+    horizon: int = 0, aside: bool = False, update: bool = False, aggregates: Aggregates = TOTALS
+) -> SessionKernel:
+    return SessionKernel(("user",), GAP, aggregates, SCHEMA, horizon, aside, update)
 
 
 def totals(session: list[Row]) -> Row:
     return len(session), sum(row[1] for row in session), session[0][1]
 
 
+def merged_totals(session: list[Row]) -> Row:
+    return len(session), sum(row[1] for row in session), min(row[1] for row in session)
+
+
+KINDS: dict[str, tuple[Aggregates, Callable[[list[Row]], Row]]] = {
+    "rows kept": (TOTALS, totals),
+    "merged": (MERGED, merged_totals),
+}
+
+
 row = st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 9), st.integers(0, 60))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=60, deadline=None)
 @given(scripted(row, SCHEMA, 20), st.sampled_from([0, 0, 4, 15]), st.booleans(), st.booleans())
 def test_every_epoch_shows_what_the_definition_says(
-    epochs: list[Epoch], horizon: int, aside: bool, update: bool
+    kind: str, epochs: list[Epoch], horizon: int, aside: bool, update: bool
 ) -> None:
+    aggregates, totals = KINDS[kind]
     plain = [(rows.select("user", "n", "_time").rows(), end) for rows, end in epochs]
     views, late = oracle.after_each_epoch(plain, GAP, horizon, update, totals)
-    played = play(kernel(horizon, aside, update), epochs, COLUMNS)
+    played = play(kernel(horizon, aside, update, aggregates), epochs, COLUMNS)
     assert played.views == views
     assert played.counts["late_aside" if aside else "late_dropped"] == len(late)
     assert Counter((r["user"], r["n"], r["_time"]) for r in played.late) == Counter(late if aside else [])
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=40, deadline=None)
 @given(st.lists(row, max_size=40), st.lists(st.integers(0, 40), max_size=5), st.booleans())
-def test_any_batching_ends_like_the_batch(rows: list[Row], cuts: list[int], update: bool) -> None:
+def test_any_batching_ends_like_the_batch(kind: str, rows: list[Row], cuts: list[int], update: bool) -> None:
+    aggregates, totals = KINDS[kind]
     expected = Counter(oracle.shape(s, GAP, totals) for s in oracle.sessions(rows, GAP))
-    assert play(kernel(update=update), split(rows, cuts, SCHEMA), COLUMNS).view == expected
+    assert play(kernel(update=update, aggregates=aggregates), split(rows, cuts, SCHEMA), COLUMNS).view == expected
 
 
 @settings(max_examples=40, deadline=None)

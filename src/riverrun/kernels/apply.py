@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ class ApplyKernel:
     def _key(self) -> dict[str, pl.DataType]:
         return {name: self.schema[name] for name in self.by}
 
-    @property
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         remembered = TableSpec({**self._key, **self.state, WAKE: pl.Int64()}, identity=self.by, probe=self.by)
         wakes = TableSpec({**self._key, WAKE: pl.Int64()}, identity=self.by, probe=self.by, bucket=WAKE)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import polars as pl
 
@@ -58,19 +59,19 @@ class AsOfKernel:
         if self.how not in ("inner", "left"):
             raise Invalid(f"an as_of join is inner or left, not {self.how!r}")
 
-    @property
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         return {"rows": self._rows.spec, **self._versions.tables}
 
-    @property
+    @cached_property
     def _sides(self) -> Sides:
         return replace(self.sides, right={**self.sides.right, VERSION: pl.String()})
 
-    @property
+    @cached_property
     def _versions(self) -> Versions:
         return Versions(self.sides.right_on, self._sides.used("right"), self.horizon, self.changelog)
 
-    @property
+    @cached_property
     def _rows(self) -> KeptRows:
         """Rows that may be answered again, taken back, or still have to be answered."""
         columns = pl.Schema({**self.sides.used("left"), **_HIDDEN})

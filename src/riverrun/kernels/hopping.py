@@ -22,8 +22,9 @@ from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import CellAddress
 from riverrun.kernels.cells import CELLS, Cells
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
-from riverrun.kernels.windows import ALL, START, accounted, bounded, extent, grouped, keys, weighted
+from riverrun.kernels.windows import ALL, START, accounted, bounded, changes_of, extent, grouped, keys
 from riverrun.state.equality import equal_rows, equijoin
+from riverrun.state.frames import beside, keep, numbers, pick, take
 from riverrun.state.table import FOUND, State, TableSpec
 
 _PANE = "_pane"
@@ -75,16 +76,14 @@ class HoppingKernel:
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]
-        last = pl.col(TIME).floordiv(self.every) * self.every
-        pane = pl.col(TIME).floordiv(self._pane) * self._pane
-        rows = grouped(arrived, self.by).with_columns(last.alias(START), pane.alias(_PANE))
+        time = numbers(arrived.get_column(TIME))
+        last = time // self.every * self.every
+        marks = [pl.Series(START, last), pl.Series(_PANE, time // self._pane * self._pane)]
         # first start of a window that is still kept, at the epoch's start
-        kept = clock.start - self.horizon - self.size + 1
-        covered = rows[TIME] < rows[START] + self.size
-        gone = covered & (rows[START] < kept)
-        late = arrived.filter(gone & (arrived[WEIGHT] > 0))
-        rows = rows.filter(covered & ~gone)
-
+        kept = last >= clock.start - self.horizon - self.size + 1
+        covered = time < last + self.size
+        late = keep(arrived, covered & ~kept & (numbers(arrived.get_column(WEIGHT)) > 0))
+        rows = keep(beside(grouped(arrived, self.by), marks), covered & kept)
         self._cells.update(state, rows, clock.epoch, None)
         new = self._due(state, clock)
         old = new.clear()
@@ -96,7 +95,7 @@ class HoppingKernel:
         self._cells.release(state, self._aligned(clock.end - self.horizon - self.size + 1))
         values = list(self.aggregates.schema)
         leaving = [bounded(frame, self.by, values, self.size) for frame in (old, new)]
-        changes = pl.concat([weighted(leaving[0], -1), weighted(leaving[1], 1)])
+        changes = changes_of(*leaving)
         return accounted(changes, arrived, late, clock, self.aside)
 
     def _aligned(self, start: int) -> int:
@@ -110,7 +109,8 @@ class HoppingKernel:
             behind = first
         lo, hi = self._aligned(first), behind + self.size - 1
         panes = {name: self._spread(state[name].scan(lo, hi), first, behind) for name in self._cells.tables}
-        return self._results(panes).sort(self._window)
+        results = self._results(panes)
+        return results.sort(self._window) if results.height > 1 else results
 
     def _reissued(self, state: State, rows: pl.DataFrame, clock: EpochClock) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The results to retract and to issue because rows came to windows that are shown already."""
@@ -145,12 +145,13 @@ class HoppingKernel:
         each = np.repeat(np.arange(len(pane)), counts)
         nth = np.arange(len(each)) - np.repeat(np.cumsum(counts) - counts, counts)
         starts = (np.repeat(lowest, counts) + nth) * self.every
-        return panes[each].with_columns(pl.Series(START, starts, dtype=pl.Int64))
+        return beside(take(panes, each), [pl.Series(START, starts, dtype=pl.Int64)])
 
     def _results(self, panes: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         """The results of windows that have rows, from the tables of their panes."""
-        windows = reduce(panes[CELLS], self._window, self.aggregates.parts).filter(pl.col(ROWS) > 0)
-        keyed_by = windows.select(self._window)
+        windows = reduce(panes[CELLS], self._window, self.aggregates.parts)
+        windows = keep(windows, numbers(windows.get_column(ROWS)) > 0)
+        keyed_by = pick(windows, self._window)
         items = {}
         for inventory in self._cells.inventories:
             held = inventory.items.summed(panes[inventory.table], self._window)

@@ -21,6 +21,8 @@ from riverrun.kernels.sides import LEFT, RIGHT, Sides
 from riverrun.kernels.table_side import Partners, TableSide, Version
 from riverrun.kernels.windows import weighted
 from riverrun.state.equality import equijoin
+from riverrun.state.frames import frame_of, pick, stack
+from riverrun.state.keys import first_of_each
 from riverrun.state.table import State, TableSpec
 
 _OTHER = "_right "
@@ -60,7 +62,7 @@ class JoinTablesKernel:
         counted = self.how != "inner" and not set(self.right_key) <= set(sides.right_on)
         return TableSide(RIGHT, sides.right, sides.right_on, self.right_key or sides.right_on, counted)
 
-    @property
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         return {**self._left.tables, **self._right.tables}
 
@@ -83,8 +85,10 @@ class JoinTablesKernel:
     def _keys(self, versions: tuple[Version, Version], side: str, names: tuple[str, ...]) -> pl.DataFrame:
         """The join keys that rows of one side have before and after, under the names of the other side."""
         on = self._left.on if side == LEFT else self._right.on
-        renamed = [pl.col(mine).alias(theirs) for mine, theirs in zip(on, names, strict=True)]
-        return pl.concat([version.moved.select(renamed) for version in versions]).unique(maintain_order=True)
+        moved = stack([pick(version.moved, on) for version in versions])
+        return first_of_each(
+            frame_of([moved[mine].alias(theirs) for mine, theirs in zip(on, names, strict=True)]), names
+        )
 
     def _joined(self, left: Version, right: Version, held_left: Partners, held_right: Partners) -> pl.DataFrame:
         """The result's rows in which a row that moved takes part, as the tables are before or after the epoch.

@@ -4,33 +4,31 @@ A row can extend a session at either end and join two: then both are replaced by
 watermark reaches its end. A row is late if it is older than the watermark by `gap` or more and touches no open session,
 neither itself nor through other rows of its epoch; in other words, if the session it would belong to is closed already.
 
-Rows are kept as they are until their session is gone, so that results are exact for every aggregate, and a retraction
-can shrink or split a session. A session that never ends therefore grows with its rows.
+Where rows can be taken back, or an aggregate needs all values at once, rows are kept as they are until their session is
+gone, so that a retraction can shrink or split it. Such a session grows with its rows; others (`merged_session`) do not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from riverrun.columns import TIME
 from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
+from riverrun.kernels.merged_session import MergedSessions
 from riverrun.kernels.netting import signed
-from riverrun.kernels.ranges import Numbers
 from riverrun.kernels.retained import ARRIVAL, ORDER, as_they_came, cancelled, numbered, retained
-from riverrun.kernels.windows import accounted, extent, keys
+from riverrun.kernels.session_spans import SPAN, apart, visible
+from riverrun.kernels.windows import WINDOW_END, WINDOW_START, accounted, extent, keys
 from riverrun.state.equality import equijoin
+from riverrun.state.frames import pick
 from riverrun.state.table import State, StateTable, TableSpec
-
-START, END = "window_start", "window_end"
-_TIMESTAMP = pl.Datetime("us", "UTC")
-_SPAN = {"_first": pl.Int64(), "_last": pl.Int64(), "_end": pl.Int64()}
 
 
 @dataclass(frozen=True)
@@ -49,13 +47,23 @@ class SessionKernel:
     aside: bool = False
     update: bool = False
 
-    @property
+    @cached_property
+    def _merged(self) -> MergedSessions | None:
+        """Who takes the step where a session is the sum of its parts, and its rows need not be kept."""
+        if self.aggregates.retracts or self.aggregates.items:
+            return None
+        policy = self.horizon, self.aside, self.update
+        return MergedSessions(self.by, self.gap, self.aggregates, self.schema, *policy)
+
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
+        if self._merged is not None:
+            return self._merged.tables
         rows = retained(self.by, self.schema, {})
         key = {name: rows.schema[name] for name in self._key}
         results = {"_issued": pl.Boolean(), **self.aggregates.schema}
         sessions = TableSpec(
-            {**key, **_SPAN, **results}, identity=("_first",), probe=self._key, bucket="_end", route=self.by
+            {**key, **SPAN, **results}, identity=("_first",), probe=self._key, bucket="_end", route=self.by
         )
         return {"rows": rows, "sessions": sessions}
 
@@ -64,6 +72,8 @@ class SessionKernel:
         return keys(self.by)
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
+        if self._merged is not None:
+            return self._merged.step(state, inputs, clock)
         sessions, rows = state["sessions"], state["rows"]
         arrived = numbered(inputs["in"], self.by, clock)
         added, retractions = signed(arrived)
@@ -78,13 +88,15 @@ class SessionKernel:
         touched = spans.filter("_touched")
         joined = touched.filter(pl.col(ARRIVAL).is_null()).select(*self._key, pl.col("_from").alias("_first"))
         replaced = pl.concat([broken, self._among(before, joined)])
-        changed = touched.select(*self._key, *_SPAN).unique(maintain_order=True)
+        changed = touched.select(*self._key, *SPAN).unique(maintain_order=True)
         sessions.remove(replaced)
         sessions.put(self._unissued(changed))
 
         results = self._close(sessions, rows, changed, clock)
         changes = difference(
-            self._visible(replaced.filter(pl.col("_issued"))), self._visible(results), [*self.by, START, END]
+            self._visible(replaced.filter(pl.col("_issued"))),
+            self._visible(results),
+            [*self.by, WINDOW_START, WINDOW_END],
         )
         return accounted(changes, inputs["in"], as_they_came(inputs["in"], late, clock), clock, self.aside)
 
@@ -127,7 +139,7 @@ class SessionKernel:
         numbered = equijoin(spans.select(*key, ARRIVAL, "_from", "_to"), numbers, key)
         ordered = numbered.sort("_number", "_from", "_to", ARRIVAL)
         number, start, end = (ordered[name].to_numpy().astype(np.int64) for name in ("_number", "_from", "_to"))
-        first = np.flatnonzero(_apart(number, start, end, self.gap))
+        first = np.flatnonzero(apart(number, start, end, self.gap))
         sizes = np.diff(first, append=len(ordered))
         single = ordered[ARRIVAL].is_not_null().to_numpy()
         last = np.maximum.reduceat(end, first) if len(first) else end
@@ -137,7 +149,7 @@ class SessionKernel:
 
     def _close(self, sessions: StateTable, rows: StateTable, changed: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """Results of the sessions to show now, remembered while they may change; forgets what can change no more."""
-        span = [*self._key, *_SPAN]
+        span = [*self._key, *SPAN]
         over = clock.end - self.horizon
         closing = sessions.scan(clock.start + 1, clock.end + 1).filter(~pl.col("_issued"))
         shown = changed if self.update else changed.filter(pl.col("_end") <= clock.end)
@@ -157,7 +169,7 @@ class SessionKernel:
         lo, _ = extent(sessions["_first"])
         _, hi = extent(sessions["_last"])
         found = rows.probe_range(numbers.select(self._key), lo, hi)[0]
-        bounds = equijoin(sessions, numbers, self._key).select("_number", *_SPAN).sort("_first")
+        bounds = equijoin(sessions, numbers, self._key).select("_number", *SPAN).sort("_first")
         return (
             equijoin(found, numbers, self._key)
             .sort(ORDER)
@@ -173,20 +185,4 @@ class SessionKernel:
         return spans.with_columns(pl.lit(False).alias("_issued"), *nothing)
 
     def _visible(self, sessions: pl.DataFrame) -> pl.DataFrame:
-        return sessions.select(
-            *self.by,
-            pl.col("_first").cast(_TIMESTAMP).alias(START),
-            pl.col("_end").cast(_TIMESTAMP).alias(END),
-            *self.aggregates.schema,
-            pl.col("_end").alias(TIME),
-        )
-
-
-def _apart(number: Numbers, start: Numbers, end: Numbers, gap: int) -> npt.NDArray[np.bool_]:
-    """Which spans, sorted by key number and start, begin `gap` or more behind all spans of their key before them."""
-    ends, rank = np.unique(end, return_inverse=True)
-    # ranks of ends, raised for every key, so that one running maximum serves all keys
-    reached = ends[np.maximum.accumulate(number * len(ends) + rank) % max(len(ends), 1)]
-    apart = np.ones(len(number), np.bool_)
-    apart[1:] = (number[1:] != number[:-1]) | (start[1:] - reached[:-1] >= gap)
-    return apart
+        return visible(sessions, self.by, pick(sessions, self.aggregates.schema))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -41,7 +42,7 @@ class SlidingKernel:
     aside: bool = False
     update: bool = False
 
-    @property
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         rows = retained(self.by, self.schema, {"_anchor": pl.Boolean()})
         if not self._reissues:

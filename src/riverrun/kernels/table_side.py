@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import polars as pl
 
 from riverrun.columns import TIME
 from riverrun.kernels.netting import versions
-from riverrun.state.equality import equijoin
+from riverrun.state.frames import keep, pick, present, stack, typed
+from riverrun.state.keys import equal_to_any
 from riverrun.state.table import State, TableSpec
 
 ROWS = "_rows"
@@ -45,7 +48,7 @@ class TableSide:
     key: tuple[str, ...]
     counted: bool
 
-    @property
+    @cached_property
     def tables(self) -> dict[str, TableSpec]:
         rows = TableSpec({**self.schema, TIME: pl.Int64()}, identity=self.key, probe=self.on)
         if not self.counted:
@@ -60,20 +63,23 @@ class TableSide:
     def moved(self, changes: pl.DataFrame) -> tuple[Version, Version]:
         """Rows before and after the epoch."""
         kinds = {**self.schema, TIME: pl.Int64()}
-        keyed = pl.all_horizontal(pl.col(name).is_not_null() for name in self.on)
-        found = []
-        for version in versions(changes, self.key, [*kinds]):
-            rows = version.select([pl.col(name).cast(kind) for name, kind in kinds.items()])
-            found.append(Version(rows.filter(keyed), rows.filter(~keyed)))
-        old, new = found
+        old, new = (self._version(typed(rows, kinds)) for rows in versions(changes, self.key, [*kinds]))
         return old, new
+
+    def _version(self, rows: pl.DataFrame) -> Version:
+        keyed = np.ones(rows.height, np.bool_)
+        for name in self.on:
+            there = present(rows.get_column(name))
+            keyed = keyed if there is None else keyed & there
+        return Version(keep(rows, keyed), keep(rows, ~keyed))
 
     def partners(self, state: State, old: Version, new: Version, wanted: pl.DataFrame) -> Partners:
         """The rows that stay, at the join keys `wanted`. Comes before `store`."""
         stayed = old.moved.clear()
         if not wanted.is_empty():
-            touched = pl.concat([old.moved.select(self.key), new.moved.select(self.key)])
-            stayed = equijoin(state[self.name].probe(wanted)[0], touched, self.key, "anti")
+            touched = stack([pick(old.moved, self.key), pick(new.moved, self.key)])
+            held, _ = state[self.name].probe(wanted)
+            stayed = keep(held, ~equal_to_any(held, touched, self.key))
         return Partners(stayed, self._others(state, old.moved, new.moved))
 
     def _others(self, state: State, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -33,11 +34,11 @@ class Versions:
     horizon: int
     changelog: bool
 
-    @property
+    @cached_property
     def columns(self) -> pl.Schema:
         return pl.Schema({**self.schema, DELETED: pl.Boolean(), **_ORDER})
 
-    @property
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         columns = dict(self.columns)
         return {

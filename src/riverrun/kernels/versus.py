@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
 from riverrun.columns import TIME, WEIGHT
 from riverrun.kernels.changes import difference
 from riverrun.kernels.kernel import Counts, EpochClock, Step
-from riverrun.kernels.windows import ALL, keys
+from riverrun.kernels.windows import ALL, WINDOW_END, WINDOW_START, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
-
-START, END = "window_start", "window_end"
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,12 @@ class VersusKernel:
 
     @property
     def key(self) -> tuple[str, ...]:
-        return (*self.by, START, END)
+        return (*self.by, WINDOW_START, WINDOW_END)
 
-    @property
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         schema = {**self.schema, ALL: pl.Int8(), TIME: pl.Int64()}
-        return {"windows": TableSpec(schema, identity=(START,), probe=keys(self.by), bucket=TIME, route=self.by)}
+        return {"windows": TableSpec(schema, identity=(WINDOW_START,), probe=keys(self.by), bucket=TIME, route=self.by)}
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived, windows = inputs["in"], state["windows"]
@@ -69,9 +68,9 @@ class VersusKernel:
 
     def _moved(self, rows: pl.DataFrame, times: int) -> pl.DataFrame:
         distance = pl.duration(microseconds=times * self.earlier)
-        return rows.with_columns(pl.col(START) + distance, pl.col(END) + distance)
+        return rows.with_columns(pl.col(WINDOW_START) + distance, pl.col(WINDOW_END) + distance)
 
 
 def _addressed(windows: pl.DataFrame) -> pl.DataFrame:
     """Windows with the columns by which state finds them."""
-    return windows.with_columns(pl.col(END).to_physical().alias(TIME), pl.lit(0, pl.Int8).alias(ALL))
+    return windows.with_columns(pl.col(WINDOW_END).to_physical().alias(TIME), pl.lit(0, pl.Int8).alias(ALL))

@@ -1,4 +1,4 @@
-"""What kernels with cells share: the key of windows without `by`, judging lateness, and writing results out."""
+"""What kernels of windows share: the key of windows without `by`, results as they leave, and the ledger of a step."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ ALL = "_all"
 """The key of a window without `by`: the same for every row."""
 
 START = "_start"
+WINDOW_START, WINDOW_END = "window_start", "window_end"
 _STAMP = pl.Datetime("us", "UTC")
 
 
@@ -54,7 +55,7 @@ def bounded(results: pl.DataFrame, by: Sequence[str], values: Sequence[str], siz
     """Results of windows as they leave: `by`, the window's bounds, `values` and its end as event time."""
     start = results.get_column(START)
     end = start + size
-    bounds = [start.cast(_STAMP).alias("window_start"), end.cast(_STAMP).alias("window_end")]
+    bounds = [start.cast(_STAMP).alias(WINDOW_START), end.cast(_STAMP).alias(WINDOW_END)]
     return frame_of([*pick(results, by), *bounds, *pick(results, values), end.alias(TIME)])
 
 
