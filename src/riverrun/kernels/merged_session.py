@@ -36,7 +36,7 @@ from riverrun.state.frames import (
     typed,
 )
 from riverrun.state.hashing import hash_columns
-from riverrun.state.keys import Groups, group_rows, stretches
+from riverrun.state.keys import KeyGroups, group_rows, stretches
 from riverrun.state.order import Indexes, lexicographic
 from riverrun.state.table import State, StateTable, TableSpec
 
@@ -144,7 +144,7 @@ class MergedSessions:
         return visible(sessions, self.by, self.aggregates.results(sessions, {}))
 
 
-def _gathered(clusters: SpanClusters, members: Mask, before: int) -> Groups:
+def _gathered(clusters: SpanClusters, members: Mask, before: int) -> KeyGroups:
     """The members of each cluster that has some, as groups; `before` spans come before the first of them."""
     places = np.flatnonzero(members)
-    return Groups(clusters.order[places] - before, stretches(clusters.numbers[places]).starts)
+    return KeyGroups(clusters.order[places] - before, stretches(clusters.numbers[places]).starts)
