@@ -57,6 +57,8 @@ class Host:
         clock = control.clock(operator)
         if number is None and self._is_idle(operator, shard, clock, entries):
             self.report.manifest[operator.id] = entries
+            failpoint("host.stepped")  # every epoch comes past, so that a test can say where to crash
+            failpoint("host.committed")
             return None
         inputs = {name: self._input(operator, name, shard) for name in operator.inputs}
         directory = self._tasks.state(control.state)
