@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 
 import msgspec
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK, WEIGHT
+from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK
 from riverrun.errors import Corrupt
 from riverrun.failpoints import failpoint
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
@@ -20,6 +21,8 @@ from riverrun.runtime.exchange import Exchange
 from riverrun.runtime.packing import CONTROL, ERROR, LATE, REPORT, Dispatch, Packer, Shard, arrived, as_stream, gather
 from riverrun.runtime.task import Tasks
 from riverrun.state.directory import Entries
+from riverrun.state.frames import beside, constant, from_arrow, numbers, take, to_arrow
+from riverrun.state.order import is_ascending, lexicographic
 
 _STAMP = pl.Datetime("us", "UTC")
 
@@ -73,8 +76,8 @@ class Host:
             self._outbox.message(number or 0, LATE, _late(operator, step.late))
         changes = step.changes
         if RECEIVED in operator.output.names and RECEIVED not in changes.columns:  # rows that came to be in this epoch
-            moment = pl.lit(control.received, pl.Int64).cast(_STAMP)
-            changes = changes.with_columns(moment.alias(RECEIVED))
+            received = constant(RECEIVED, control.received, pl.Int64(), changes.height)
+            changes = beside(changes, [received.cast(_STAMP)])
         return self._hand_on(operator, number, changes)
 
     def _is_idle(self, operator: Operator, shard: Shard, clock: EpochClock, entries: Entries) -> bool:
@@ -87,23 +90,18 @@ class Host:
         """All rows of one input, in the order of the log."""
         branches = [branch for branch in self._job.into_target[operator.id] if branch.input == name]
         tables = [arrived(branch, shard.parts.pop(branch.index, []), self._exchange) for branch in branches]
-        frame = pl.from_arrow(pa.concat_tables(tables))
-        assert isinstance(frame, pl.DataFrame)
-        if len(frame) > 1:
-            frame = frame.sort(*(name for name in LOG_ORDER if name in frame.columns), maintain_order=True)
-        return frame
+        frame = from_arrow(pa.concat_tables(tables))
+        order = lexicographic(*(numbers(frame.get_column(name)) for name in LOG_ORDER if name in frame.columns))
+        return frame if is_ascending(order) else take(frame, order)
 
     def _hand_on(self, operator: Operator, number: int | None, changes: pl.DataFrame) -> pa.RecordBatch | None:
         if not len(changes) or operator.id not in self._job.from_origin:
             return None
+        given = [pl.Series(TIME, np.clip(numbers(changes.get_column(TIME)), MIN_TIME, MAX_TIME))]
         if PARTITION not in changes.columns:
-            order = [
-                pl.lit(number or 0, pl.Int32).alias(PARTITION),
-                pl.int_range(pl.len(), dtype=pl.Int64).alias(OFFSET),
-            ]
-            changes = changes.with_columns(order)
-        changes = changes.with_columns(pl.col(WEIGHT).cast(pl.Int8), pl.col(TIME).clip(MIN_TIME, MAX_TIME))
-        rows = to_arrow(changes, with_carried(operator.output))
+            given.append(constant(PARTITION, number or 0, pl.Int32(), changes.height))
+            given.append(pl.Series(OFFSET, np.arange(changes.height)))
+        rows = to_arrow(beside(changes, given), with_carried(operator.output))
         for branch, projected in self._tasks.project(operator.id, rows):
             self._outbox.rows(branch, projected)
         return rows
@@ -137,14 +135,6 @@ def run_stage(
     exchange.close()
     yield packer.batch(), {}
     yield from ((packer.batch(), rows) for rows in waiting if rows)
-
-
-def to_arrow(rows: pl.DataFrame, schema: pa.Schema) -> pa.RecordBatch:
-    """Polars rows in an Arrow schema, as Spark and the stores want it: no large or view types."""
-    table = rows.select(schema.names).to_arrow().cast(schema)
-    if table.num_rows == 0:
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-    return table.combine_chunks().to_batches()[0]
 
 
 def _late(operator: Operator, late: pl.DataFrame) -> bytes:

@@ -10,7 +10,6 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from riverrun.errors import Invalid
@@ -18,6 +17,7 @@ from riverrun.runtime.compile.job import Branch
 from riverrun.runtime.compile.row_id import tell_apart, with_key_part
 from riverrun.runtime.control import Control
 from riverrun.runtime.exchange import Exchange
+from riverrun.state.frames import from_arrow
 from riverrun.state.shards import shard_numbers
 
 PACKED = pa.schema([("shard", pa.int32()), ("branch", pa.int32()), ("blob", pa.binary())])
@@ -102,9 +102,7 @@ def split(branch: Branch, rows: pa.RecordBatch, shards: int) -> Iterator[tuple[i
     if not branch.route or shards == 1:
         yield _home(branch, shards), rows
         return
-    keys = pl.from_arrow(rows.select(list(branch.route)))
-    assert isinstance(keys, pl.DataFrame)
-    numbers = shard_numbers(keys, branch.route, shards)
+    numbers = shard_numbers(from_arrow(rows.select(list(branch.route))), branch.route, shards)
     counts = np.bincount(numbers, minlength=shards)
     ordered = rows.take(pa.array(np.argsort(numbers, kind="stable")))
     at = 0

@@ -12,6 +12,7 @@ from riverrun.columns import CARRIED, DELETED, TIME, WEIGHT
 from riverrun.runtime.compile.job import MOMENT, Branch, Job
 from riverrun.runtime.exchange import InlineExchange
 from riverrun.runtime.packing import arrived
+from riverrun.state.frames import from_arrow
 from riverrun.views.keyed_changes import net
 from riverrun.views.layout import DELETE, OLD, OP
 from riverrun.views.settled import settle, settle_new, settled_schema
@@ -44,9 +45,7 @@ def sent_schema(job: Job, branch: Branch) -> pa.Schema:
 def upserts(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """One row or tombstone for each changed key of a table, as a topic takes them."""
     names = [name for name in rows.column_names if name not in CARRIED]
-    frame = pl.from_arrow(rows.select([*names, TIME, WEIGHT]))
-    assert isinstance(frame, pl.DataFrame)
-    changes = net(frame, WEIGHT, key).filter(pl.col(OP) != OLD)
+    changes = net(from_arrow(rows.select([*names, TIME, WEIGHT])), WEIGHT, key).filter(pl.col(OP) != OLD)
     gone = pl.col(OP) == DELETE
     values = [pl.when(gone).then(None).otherwise(pl.col(name)).alias(name) for name in names if name not in key]
     moment = pl.col(TIME).cast(pl.Datetime("us", "UTC"))

@@ -27,6 +27,24 @@ def frame_of(columns: Sequence[pl.Series]) -> pl.DataFrame:
     return columns[0].to_frame().hstack(list(columns[1:])) if columns else pl.DataFrame()
 
 
+def from_arrow(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    """Arrow rows as a frame. Column by column: as a whole they would be converted by another thread, which takes
+    milliseconds to be woken where processors are busy."""
+    columns = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in rows.columns]
+    return frame_of([pl.Series(name, column) for name, column in zip(rows.schema.names, columns, strict=True)])
+
+
+def to_arrow(rows: pl.DataFrame, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of an Arrow schema, in its types."""
+    columns = [_arrow(rows.get_column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _arrow(column: pl.Series, kind: pa.DataType) -> pa.Array:
+    values = column.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+    return values if values.type == kind else values.cast(kind)
+
+
 def pick(rows: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
     """Some of the columns, in this order."""
     return frame_of([rows.get_column(name) for name in names])

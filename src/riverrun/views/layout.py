@@ -47,7 +47,7 @@ class Layout:
 
     def keep(self, rows: pa.Table) -> pl.DataFrame:
         """Weighted rows of the view as they are kept."""
-        import polars as pl
+        from riverrun.state.frames import from_arrow
 
         spec = self.spec
         schema = spec.arrow.append(pa.field(WEIGHT, pa.int64()))
@@ -55,9 +55,7 @@ class Layout:
         columns = {f"c{i}": keep(column) for i, column in enumerate(fitting.columns[:-1])}
         if not spec.key:
             columns[_ONLY] = pa.repeat(pa.scalar(0, pa.int64()), fitting.num_rows)
-        frame = pl.from_arrow(pa.table({**columns, WEIGHT: fitting.columns[-1]}))
-        assert isinstance(frame, pl.DataFrame)
-        return frame
+        return from_arrow(pa.table({**columns, WEIGHT: fitting.columns[-1]}))
 
     def give_back(self, kept: pa.Table) -> pa.Table:
         """Kept rows as readers see them."""

@@ -41,19 +41,15 @@ class Settled:
     @classmethod
     def from_frame(cls, spec: ViewSpec, changes: pl.DataFrame) -> Settled:
         """Changes that `net` gave for kept rows of the view."""
-        import polars as pl
+        from riverrun.state.frames import to_arrow
 
-        schema = settled_schema(spec)
-        table = changes.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
-        return cls(pa.record_batch([column.combine_chunks() for column in table.columns], schema=schema))
+        return cls(to_arrow(changes, settled_schema(spec)))
 
     def to_frame(self) -> pl.DataFrame:
         """The changes for Polars; numbers are not copied."""
-        import polars as pl
+        from riverrun.state.frames import from_arrow
 
-        frame = pl.from_arrow(self.batch)
-        assert isinstance(frame, pl.DataFrame)
-        return frame
+        return from_arrow(self.batch)
 
     def check(self, spec: ViewSpec) -> None:
         """`Invalid` unless these are changes of such a view."""

@@ -64,12 +64,12 @@ class Commits:
         return True
 
     def _change(self, db: Transaction, view: ViewRow, parts: Sequence[Settled], at: FlowRow, whole: bool) -> None:
-        import polars as pl
+        from riverrun.state.frames import stack
 
         visible = view.rebuild == LIVE  # nobody follows the rows of a rebuild
         if visible and not whole:
             parts = [self._with_old(db, view, part) for part in parts]
-        self._tables.write(db, view, pl.concat([part.to_frame() for part in parts]))
+        self._tables.write(db, view, stack([part.to_frame() for part in parts]))
         if visible:
             self._changes.write(db, view, [part.batch for part in parts], at)
 

@@ -12,6 +12,8 @@ from functools import lru_cache
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from riverrun.views.columns import Kept
 from riverrun.views.layout import Layout
 
@@ -48,8 +50,10 @@ def missing(kind: Kept) -> str | bytes:
 
 
 def _values(column: pl.Series, kind: Kept, is_key: bool) -> list[Any]:
+    from riverrun.state.frames import numbers
+
     values = column.to_list()
-    if kind is Kept.DOUBLE and column.is_nan().any():
+    if kind is Kept.DOUBLE and np.isnan(numbers(column)).any():
         values = [NAN if value is not None and isnan(value) else value for value in values]
     if is_key and column.null_count():
         none = missing(kind)

@@ -58,17 +58,18 @@ class SqliteTables(ViewTables):
         db.run(f"drop view if exists {quoted(view.spec.name)}")
 
     def write(self, db: Transaction, view: ViewRow, changes: pl.DataFrame) -> None:
-        import polars as pl
+        from riverrun.state.frames import keep, pick
 
         layout = view.layout
         view = self._with_nulls(db, view, changes)
         table, key = table_of(view), ", ".join(layout.key)
-        gone = changes.filter(pl.col(OP) == DELETE).select(layout.key)
-        for rows, values in bound(layout, gone):
+        operation = changes.get_column(OP).to_numpy()
+        for rows, values in bound(layout, pick(keep(changes, operation == DELETE), layout.key)):
             keys = f"with keys ({key}) as (values {rows})"
             db.run(f"{keys} delete from {table} where ({key}) in (select {key} from keys)", *values)
         # Nothing but the key is unique, so to replace a row is to update it.
-        for rows, values in bound(layout, changes.filter(pl.col(OP).is_in([INSERT, NEW])).drop(OP)):
+        there = keep(changes, (operation == INSERT) | (operation == NEW))
+        for rows, values in bound(layout, pick(there, layout.columns)):
             db.run(f"replace into {table} values {rows}", *values)
 
     def _with_nulls(self, db: Transaction, view: ViewRow, rows: pl.DataFrame) -> ViewRow:
