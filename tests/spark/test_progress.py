@@ -21,8 +21,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def outputs(epoch: int, rows: int, **work: int) -> Any:
-    counts = {("stream-1", "topic"): {"read": rows}, ("window-1", "in"): {"read": rows}}
-    return SimpleNamespace(control=SimpleNamespace(epoch=epoch), counts=counts, work=work)
+    counts = {"stream-1": {"topic": {"read": rows}}, "window-1": {"in": {"read": rows}}}
+    report = SimpleNamespace(counts=counts, work=work)
+    return SimpleNamespace(control=SimpleNamespace(epoch=epoch), report=report)
 
 
 def report(epoch: int, **took: int) -> dict[str, Any]:
