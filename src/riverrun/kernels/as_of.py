@@ -35,6 +35,7 @@ from riverrun.kernels.matching import ID, STAMP, KeptRows, Numbers, log_order, m
 from riverrun.kernels.sides import Sides
 from riverrun.kernels.versions import Versions
 from riverrun.state.equality import equijoin
+from riverrun.state.frames import series
 from riverrun.state.table import State, StateTable, TableSpec
 
 _HIDDEN = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64(), RECEIVED: STAMP}
@@ -154,7 +155,7 @@ class AsOfKernel:
 
     def _issued(self, rows: pl.DataFrame, known: pl.DataFrame, version: Numbers, weight: int) -> pl.DataFrame:
         """Rows beside the versions with these numbers; -1 is none."""
-        place = pl.Series(version).cast(pl.UInt32, strict=False)
+        place = series("", version).cast(pl.UInt32, strict=False)
         answers = known.select(pl.all().gather(place)) if len(known) else known.clear(len(rows))
         return self._sides.joined(rows, answers).with_columns(
             rows[TIME], pl.lit(weight, pl.Int8).alias(WEIGHT), rows[PARTITION], rows[OFFSET], rows[RECEIVED]

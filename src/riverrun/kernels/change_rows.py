@@ -17,6 +17,7 @@ from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.netting import uncancelled, versions
 from riverrun.kernels.windows import keyed, keys
 from riverrun.state.equality import equijoin
+from riverrun.state.frames import series
 from riverrun.state.hashing import hash_columns
 from riverrun.state.table import State, TableSpec
 
@@ -67,4 +68,4 @@ def _ids(keys: pl.DataFrame, epoch: int) -> tuple[pl.Series, pl.Series]:
     """Two hashes of 31 bits tell the keys of an epoch apart, the epoch those of different epochs."""
     hashes = hash_columns(keys, keys.columns)
     high, low = (hashes >> np.uint64(33)).astype(np.int32), (hashes & np.uint64(2**31 - 1)).astype(np.int64)
-    return pl.Series(PARTITION, high), pl.Series(OFFSET, low | (epoch << 31))
+    return series(PARTITION, high), series(OFFSET, low | (epoch << 31))

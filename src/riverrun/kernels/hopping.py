@@ -24,7 +24,7 @@ from riverrun.kernels.cells import CELLS, Cells
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
 from riverrun.kernels.windows import ALL, START, accounted, bounded, changes_of, extent, grouped, keys
 from riverrun.state.equality import equal_rows, equijoin
-from riverrun.state.frames import beside, keep, numbers, pick, take
+from riverrun.state.frames import beside, keep, numbers, pick, series, take
 from riverrun.state.table import FOUND, State, TableSpec
 
 _PANE = "_pane"
@@ -78,7 +78,7 @@ class HoppingKernel:
         arrived = inputs["in"]
         time = numbers(arrived.get_column(TIME))
         last = time // self.every * self.every
-        marks = [pl.Series(START, last), pl.Series(_PANE, time // self._pane * self._pane)]
+        marks = [series(START, last), series(_PANE, time // self._pane * self._pane)]
         # first start of a window that is still kept, at the epoch's start
         kept = last >= clock.start - self.horizon - self.size + 1
         covered = time < last + self.size
@@ -132,7 +132,7 @@ class HoppingKernel:
         shown = self._results(panes).with_columns(pl.lit(True).alias(_SHOWN))
         after = equijoin(windows, shown, self._window, "left", maintain_order="left")
         after = after.with_columns(pl.col(_SHOWN).fill_null(False))
-        same = before[FOUND] & after[_SHOWN] & pl.Series(equal_rows(before, after, list(self.aggregates.schema)))
+        same = before[FOUND] & after[_SHOWN] & series("", equal_rows(before, after, list(self.aggregates.schema)))
         state[_RESULTS].remove(before.filter(before[FOUND] & ~after[_SHOWN]))
         return before.filter(before[FOUND] & ~same).drop(FOUND), after.filter(after[_SHOWN] & ~same).drop(_SHOWN)
 
@@ -145,7 +145,7 @@ class HoppingKernel:
         each = np.repeat(np.arange(len(pane)), counts)
         nth = np.arange(len(each)) - np.repeat(np.cumsum(counts) - counts, counts)
         starts = (np.repeat(lowest, counts) + nth) * self.every
-        return beside(take(panes, each), [pl.Series(START, starts, dtype=pl.Int64)])
+        return beside(take(panes, each), [series(START, starts)])
 
     def _results(self, panes: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         """The results of windows that have rows, from the tables of their panes."""

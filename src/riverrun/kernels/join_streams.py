@@ -29,7 +29,7 @@ from riverrun.kernels.matching import STAMP, KeptRows, marked, near, replaced
 from riverrun.kernels.netting import signed
 from riverrun.kernels.pairing import JoinSide, PairedRows, alone, pair_id, pairs, sides_of
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
-from riverrun.state.frames import beside, constant, keep, numbers, pick, stack, take, typed, without_nulls
+from riverrun.state.frames import beside, constant, keep, numbers, pick, series, stack, take, typed, without_nulls
 from riverrun.state.table import State, StateTable, TableSpec
 
 _HIDDEN = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64(), RECEIVED: STAMP}
@@ -133,7 +133,7 @@ class JoinStreamsKernel:
         received = first.get_column(RECEIVED)
         if left is not None and right is not None:
             later = np.maximum(numbers(received), numbers(right.get_column(RECEIVED)))
-            received = pl.Series(RECEIVED, later).cast(STAMP)
+            received = series(RECEIVED, later).cast(STAMP)
         sign = constant(WEIGHT, weight, pl.Int8(), first.height)
         shown = self.sides.joined(left, right)
         return beside(shown, [first.get_column(TIME), sign, *pair_id(left, right), received])

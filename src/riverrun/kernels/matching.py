@@ -12,7 +12,7 @@ import polars as pl
 
 from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, TIME
 from riverrun.state.equality import equijoin
-from riverrun.state.frames import beside, constant, frame_of, keep, numbers, pick, present, stack, without_nulls
+from riverrun.state.frames import beside, constant, frame_of, keep, numbers, pick, present, series, stack, without_nulls
 from riverrun.state.keys import first_of_each, number_keys
 from riverrun.state.order import ascending
 from riverrun.state.table import StateTable, TableSpec
@@ -142,7 +142,7 @@ class KeptRows:
         table.release(low // self._width)
 
     def _bucketed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        return beside(rows, [pl.Series(_BUCKET, numbers(rows.get_column(TIME)) // self._width)])
+        return beside(rows, [series(_BUCKET, numbers(rows.get_column(TIME)) // self._width)])
 
 
 def near(kept: KeptRows, table: StateTable, rows: pl.DataFrame, keys: Sequence[str], lo: int, hi: int) -> pl.DataFrame:

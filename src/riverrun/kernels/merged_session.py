@@ -29,6 +29,7 @@ from riverrun.state.frames import (
     keep,
     numbers,
     pick,
+    series,
     stack,
     take,
     take_or_null,
@@ -111,7 +112,7 @@ class MergedSessions:
         end = clusters.last[chosen] + self.gap
         bounds = {FIRST: start[clusters.order[clusters.starts[chosen]]], LAST: clusters.last[chosen], END: end}
         issued = np.ones(len(chosen), np.bool_) if self.update else end <= clock.end
-        columns = [pl.Series(name, values) for name, values in {**bounds, ISSUED: issued}.items()]
+        columns = [series(name, values) for name, values in {**bounds, ISSUED: issued}.items()]
         changed = typed(frame_of([*take(wanted, whose), *columns, *parts]), self.tables["sessions"].schema)
         table.remove(replaced)
         return late, replaced, changed

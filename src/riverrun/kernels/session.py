@@ -27,7 +27,7 @@ from riverrun.kernels.retained import ARRIVAL, ORDER, as_they_came, cancelled, n
 from riverrun.kernels.session_spans import SPAN, apart, visible
 from riverrun.kernels.windows import WINDOW_END, WINDOW_START, accounted, extent, keys
 from riverrun.state.equality import equijoin
-from riverrun.state.frames import pick
+from riverrun.state.frames import pick, series
 from riverrun.state.table import State, StateTable, TableSpec
 
 
@@ -145,7 +145,7 @@ class SessionKernel:
         last = np.maximum.reduceat(end, first) if len(first) else end
         touched = np.logical_or.reduceat(single, first) if len(first) else single
         bounds = {"_first": start[first], "_last": last, "_end": last + self.gap, "_touched": touched}
-        return ordered.with_columns(pl.Series(name, np.repeat(values, sizes)) for name, values in bounds.items())
+        return ordered.with_columns(series(name, np.repeat(values, sizes)) for name, values in bounds.items())
 
     def _close(self, sessions: StateTable, rows: StateTable, changed: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """Results of the sessions to show now, remembered while they may change; forgets what can change no more."""

@@ -23,6 +23,7 @@ from riverrun.kernels.ranges import Numbers, over_ranges, trailing
 from riverrun.kernels.retained import ORDER, as_they_came, cancelled, numbered, retained
 from riverrun.kernels.windows import START, accounted, bounded, extent, keys
 from riverrun.state.equality import equijoin
+from riverrun.state.frames import series
 from riverrun.state.table import State, StateTable, TableSpec
 
 
@@ -116,7 +117,7 @@ class SlidingKernel:
     def _within_reach(self, moments: pl.DataFrame, touched: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
         """Those moments whose window has a touched row."""
         lo, hi = self._ranges(_ranked(touched, numbers, [TIME]), moments, numbers)
-        return moments.filter(pl.Series(lo < hi))
+        return moments.filter(series("", lo < hi))
 
     def _results(self, rows: StateTable, moments: pl.DataFrame) -> pl.DataFrame:
         """The aggregates of the windows that end at these moments of their keys."""

@@ -26,7 +26,7 @@ from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.netting import uncancelled, versions
 from riverrun.kernels.ranking import OrderBy, Ranking
 from riverrun.kernels.windows import ALL, keyed, keys, weighted
-from riverrun.state.frames import Mask, beside, frame_of, keep, numbers, pick, stack, take, typed
+from riverrun.state.frames import Mask, beside, frame_of, keep, numbers, pick, series, stack, take, typed
 from riverrun.state.keys import KeyGroups, equal_to_any, group_rows
 from riverrun.state.order import Indexes
 from riverrun.state.table import State, StateTable, TableSpec
@@ -76,7 +76,7 @@ class Touched:
         return equal_to_any(self._named(self.old, self._old_group), self._named(rows, group), [_GROUP, *self.id])
 
     def _named(self, rows: pl.DataFrame, group: Indexes) -> pl.DataFrame:
-        return beside(pick(rows, self.id), [pl.Series(_GROUP, group)])
+        return beside(pick(rows, self.id), [series(_GROUP, group)])
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class TopKernel:
         ranking, held, inside, back = candidates.ranking, candidates.held, candidates.inside, candidates.back
         state[HEAD].remove(ranking.chosen(held & ~kept))
         fresh = kept & ~held
-        room = pl.Series(ROOM, candidates.room[ranking.group[fresh]], dtype=pl.Int32)
+        room = series(ROOM, candidates.room[ranking.group[fresh]].astype(np.int32))
         state[HEAD].put(beside(ranking.chosen(fresh), [room]))
         if self.retracts:
             state[REST].remove(ranking.chosen(back & kept))
@@ -252,6 +252,6 @@ class TopKernel:
 
     def _issued(self, rows: pl.DataFrame, places: Indexes, weight: int) -> pl.DataFrame:
         """Rows as they leave."""
-        rank = [pl.Series(self.rank, places, dtype=pl.Int32)] if self.rank else []
+        rank = [series(self.rank, places.astype(np.int32))] if self.rank else []
         origin = _ORIGIN if self.stream else ()
         return weighted(frame_of([*pick(rows, self.outputs), *rank, *pick(rows, [TIME, *origin])]), weight)

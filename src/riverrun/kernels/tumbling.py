@@ -18,7 +18,7 @@ from riverrun.kernels.aggregates.tallies import CellAddress
 from riverrun.kernels.cells import Cells, Wanted
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
 from riverrun.kernels.windows import ALL, START, accounted, bounded, changes_of, grouped, keys
-from riverrun.state.frames import beside, keep, numbers, pick, stack
+from riverrun.state.frames import beside, keep, numbers, pick, series, stack
 from riverrun.state.table import State, TableSpec
 
 
@@ -51,7 +51,7 @@ class TumblingKernel:
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]
         start = (numbers(arrived.get_column(TIME)) - self.offset) // self.size * self.size + self.offset
-        rows = beside(grouped(arrived, self.by), [pl.Series(START, start, dtype=pl.Int64)])
+        rows = beside(grouped(arrived, self.by), [series(START, start)])
         # first start of a window that is still kept, at the epoch's start
         kept = start >= clock.start - self.horizon - self.size + 1
         late = keep(arrived, ~kept & (numbers(arrived.get_column(WEIGHT)) > 0))

@@ -15,7 +15,7 @@ import polars as pl
 from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.kernels.aggregates.agg import Agg
 from riverrun.state.equality import equijoin
-from riverrun.state.frames import beside, cast, frame_of, keep, numbers, pick, take
+from riverrun.state.frames import beside, cast, frame_of, keep, numbers, pick, series, take
 from riverrun.state.keys import group_rows
 
 VALUE = "_value"
@@ -60,7 +60,7 @@ class Items:
         else:
             groups = group_rows(items, names)
             sums = np.add.reduceat(numbers(items.get_column(TIMES))[groups.order], groups.starts)
-            each = beside(take(pick(items, names), groups.first), [pl.Series(TIMES, sums, dtype=pl.Int64)])
+            each = beside(take(pick(items, names), groups.first), [series(TIMES, sums)])
         return keep(each, numbers(each.get_column(TIMES)) != 0) if self.retracts else each
 
     def results(self, items: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
