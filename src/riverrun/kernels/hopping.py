@@ -105,12 +105,18 @@ class HoppingKernel:
     def _due(self, state: State, clock: EpochClock) -> pl.DataFrame:
         """The results of the windows that close in this epoch; none where every change is shown at once."""
         first, behind = clock.start - self.size + 1, clock.end - self.size + 1
-        if self.update:
-            behind = first
+        if self.update or behind <= first:
+            return self._none
         lo, hi = self._aligned(first), behind + self.size - 1
         panes = {name: self._spread(state[name].scan(lo, hi), first, behind) for name in self._cells.tables}
         results = self._results(panes)
         return results.sort(self._window) if results.height > 1 else results
+
+    @cached_property
+    def _none(self) -> pl.DataFrame:
+        """No results."""
+        kinds = {**self.schema, ALL: pl.Int8(), START: pl.Int64()}
+        return pl.DataFrame(schema={**{name: kinds[name] for name in self._window}, **self.aggregates.schema})
 
     def _reissued(self, state: State, rows: pl.DataFrame, clock: EpochClock) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The results to retract and to issue because rows came to windows that are shown already."""
@@ -120,8 +126,7 @@ class HoppingKernel:
         touched = rows.select(*key, _PANE).unique(maintain_order=True)
         windows = self._spread(touched, first, behind).select(self._window).unique(maintain_order=True)
         if windows.is_empty():
-            none = self._results({name: self._spread(state[name].scan(0, 0), 0, 0) for name in self._cells.tables})
-            return none, none
+            return self._none, self._none
         lo, hi = extent(windows[START])
         asked = windows.select(key).unique(maintain_order=True)
         panes = {}

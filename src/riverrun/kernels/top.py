@@ -27,7 +27,7 @@ from riverrun.kernels.netting import uncancelled, versions
 from riverrun.kernels.ranking import OrderBy, Ranking
 from riverrun.kernels.windows import ALL, keyed, keys, weighted
 from riverrun.state.frames import Mask, beside, frame_of, keep, numbers, pick, series, stack, take, typed
-from riverrun.state.keys import KeyGroups, equal_to_any, group_rows
+from riverrun.state.keys import KeyGroups, agreeing, group_rows
 from riverrun.state.order import Indexes
 from riverrun.state.table import State, StateTable, TableSpec
 
@@ -67,13 +67,9 @@ class Touched:
     def _old_group(self) -> Indexes:
         return self.groups.numbers[: self.old.height]
 
-    def leaving(self, rows: pl.DataFrame, group: Indexes) -> Mask:
-        """Which of some rows, of these groups, are among those that leave."""
-        return equal_to_any(self._named(rows, group), self._named(self.old, self._old_group), [_GROUP, *self.id])
-
-    def among(self, rows: pl.DataFrame, group: Indexes) -> Mask:
-        """Which of the rows that leave are among these."""
-        return equal_to_any(self._named(self.old, self._old_group), self._named(rows, group), [_GROUP, *self.id])
+    def leaving(self, rows: pl.DataFrame, group: Indexes) -> tuple[Indexes, Indexes]:
+        """Which of some rows, of these groups, are among those that leave, and which of these they are: places."""
+        return agreeing(self._named(rows, group), self._named(self.old, self._old_group), [_GROUP, *self.id])
 
     def _named(self, rows: pl.DataFrame, group: Indexes) -> pl.DataFrame:
         return beside(pick(rows, self.id), [series(_GROUP, group)])
@@ -167,12 +163,14 @@ class TopKernel:
         ranking = Ranking.of(rows, np.concatenate([touched.new_group, at]), self.order, self._id)
         held = np.arange(rows.height) >= new.height
         inside = ~held
-        inside[new.height :] = ~touched.leaving(head, at)
+        leaving, stored = touched.leaving(head, at)
+        inside[new.height :] = True
+        inside[new.height + leaving] = False
         room = np.zeros(len(touched.groups), np.int64)
         if self.retracts:
             room[:] = self.spare
             np.maximum.at(room, at, numbers(head.get_column(ROOM)))
-            touched.stored = touched.among(head, at)
+            touched.stored[stored] = True
         order = ranking.order
         return Candidates(ranking, held[order], inside[order], np.zeros(len(order), np.bool_), room)
 

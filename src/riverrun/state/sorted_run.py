@@ -76,10 +76,11 @@ class SortedRun:
     def read(cls, batch: pa.RecordBatch, spec: TableSpec) -> SortedRun:
         """A run that was stored. Its columns are mapped until they are needed."""
         described = json.loads(batch.schema.metadata[_METADATA])
-        gone = batch.column(GONE).to_numpy(zero_copy_only=False)
+        # not by Arrow's `to_numpy`, which imports pandas first if there is one
+        gone, hashes = (numbers(cast(pl.Series, pl.from_arrow(batch.column(name)))) for name in (GONE, HASH))
         return cls(
             spec,
-            hashes=cast(Hashes, batch.column(HASH).to_numpy()),
+            hashes=hashes,
             gone=gone if gone.any() else None,
             segments=[RunSegment(*bounds) for bounds in described["segments"]],
             batch=batch,

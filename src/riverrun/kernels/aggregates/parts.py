@@ -30,6 +30,7 @@ from riverrun.state.frames import (
     stack,
     take,
 )
+from riverrun.state.hashing import quick_hashes
 from riverrun.state.keys import KeyGroups, group_rows, pairs_of
 from riverrun.state.order import by_time_and_log
 
@@ -61,7 +62,7 @@ def combine(old: pl.DataFrame, new: pl.DataFrame, parts: Sequence[Part]) -> pl.D
 
 def reduce(rows: pl.DataFrame, key: Sequence[str], parts: Sequence[Part]) -> pl.DataFrame:
     """One row per distinct `key` with the columns of all parts, in the order of first appearance."""
-    groups = group_rows(rows, key)
+    groups = group_rows(rows, key, quick_hashes(rows, key))
     order = groups.as_they_came()
     cells = frame_of([*take(pick(rows, key), groups.first), *reduce_groups(rows, groups, parts)])
     return take(cells, order)
