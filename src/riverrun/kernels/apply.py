@@ -19,8 +19,8 @@ import polars as pl
 from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.durations import from_micros
 from riverrun.errors import Invalid, RiverrunError
-from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Counts, EpochClock, Step
+from riverrun.kernels.weights import refuse_retractions
 from riverrun.state.equality import equijoin
 from riverrun.state.frames import series
 from riverrun.state.hashing import hash_columns

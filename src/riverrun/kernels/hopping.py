@@ -15,14 +15,16 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from riverrun.columns import TIME, WEIGHT
+from riverrun.columns import TIME
 from riverrun.kernels.aggregates.aggregates import Aggregates
 from riverrun.kernels.aggregates.parts import reduce
 from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import CellAddress
 from riverrun.kernels.cells import CELLS, Cells
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
-from riverrun.kernels.windows import ALL, START, accounted, bounded, changes_of, extent, grouped, keys
+from riverrun.kernels.lateness import accounted, late_rows, open_until
+from riverrun.kernels.weights import changes_of
+from riverrun.kernels.windows import ALL, START, bounded, extent, grouped, keys
 from riverrun.state.equality import equal_rows, equijoin
 from riverrun.state.frames import beside, keep, numbers, pick, series, take
 from riverrun.state.table import FOUND, State, TableSpec
@@ -79,10 +81,9 @@ class HoppingKernel:
         time = numbers(arrived.get_column(TIME))
         last = time // self.every * self.every
         marks = [series(START, last), series(_PANE, time // self._pane * self._pane)]
-        # first start of a window that is still kept, at the epoch's start
-        kept = last >= clock.start - self.horizon - self.size + 1
+        kept = open_until(last + self.size, clock, self.horizon)
         covered = time < last + self.size
-        late = keep(arrived, covered & ~kept & (numbers(arrived.get_column(WEIGHT)) > 0))
+        late = late_rows(arrived, kept | ~covered)
         rows = keep(beside(grouped(arrived, self.by), marks), covered & kept)
         self._cells.update(state, rows, clock.epoch, None)
         new = self._due(state, clock)

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from riverrun.columns import WEIGHT
+from riverrun.kernels.weights import signed
 from riverrun.state.equality import equal_at
 from riverrun.state.frames import Mask, keep, numbers, pick, take
 from riverrun.state.hashing import Hashes, quick_hashes
@@ -46,12 +47,6 @@ def versions(changes: pl.DataFrame, key: Sequence[str], columns: Sequence[str]) 
         return changes, changes
     new, old = signed(uncancelled(changes, columns))
     return first_of_each(old, key), last_of_each(new, key)
-
-
-def signed(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Inserted and retracted rows."""
-    inserted = numbers(rows.get_column(WEIGHT)) > 0
-    return keep(rows, inserted), keep(rows, ~inserted)
 
 
 def _doubtful(hashes: Hashes, gone: Mask) -> tuple[Indexes, Indexes, Indexes]:

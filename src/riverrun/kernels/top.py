@@ -21,11 +21,11 @@ import polars as pl
 
 from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.errors import Invalid
-from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.netting import uncancelled, versions
 from riverrun.kernels.ranking import OrderBy, Ranking
-from riverrun.kernels.windows import ALL, keyed, keys, weighted
+from riverrun.kernels.weights import refuse_retractions, weighted
+from riverrun.kernels.windows import ALL, keyed, keys
 from riverrun.state.frames import Mask, beside, frame_of, keep, numbers, pick, series, stack, take, typed
 from riverrun.state.keys import KeyGroups, agreeing, group_rows
 from riverrun.state.order import Indexes
