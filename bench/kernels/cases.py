@@ -11,7 +11,7 @@ from bench.kernels import batch
 from bench.kernels.rows import EVENT, SPAN, VERSION, Columns, EventRows, VersionRows
 from riverrun.kernels.aggregates import Agg, Aggregates
 from riverrun.kernels.as_of import AsOfKernel
-from riverrun.kernels.change_rows import ChangesKernel
+from riverrun.kernels.changes import ChangesKernel
 from riverrun.kernels.dedupe import DedupeKernel
 from riverrun.kernels.group import GroupKernel
 from riverrun.kernels.hopping import HoppingKernel

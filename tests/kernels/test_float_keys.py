@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from oracles.memory_state import MemoryState
 from riverrun.kernels.aggregates import Agg, Aggregates
 from riverrun.kernels.as_of import AsOfKernel
-from riverrun.kernels.change_rows import ChangesKernel
+from riverrun.kernels.changes import ChangesKernel
 from riverrun.kernels.dedupe import DedupeKernel
 from riverrun.kernels.group import GroupKernel
 from riverrun.kernels.hopping import HoppingKernel

@@ -19,9 +19,10 @@ import polars as pl
 from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.durations import from_micros
 from riverrun.errors import Invalid, RiverrunError
-from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Counts, EpochClock, Step
+from riverrun.kernels.weights import refuse_retractions
 from riverrun.state.equality import equijoin
+from riverrun.state.frames import series
 from riverrun.state.hashing import hash_columns
 from riverrun.state.table import State, TableSpec
 
@@ -140,7 +141,7 @@ class ApplyKernel:
                 hint="Give it a column _time",
             )
         hashes = hash_columns(rows, self.by)
-        partition = pl.Series(PARTITION, (hashes >> np.uint64(33)).astype(np.int32))
+        partition = series(PARTITION, (hashes >> np.uint64(33)).astype(np.int32))
         numbered = rows.with_columns(partition)
         nth = numbered.select(pl.int_range(pl.len(), dtype=pl.Int64).over(PARTITION)).to_series()
         return numbered.with_columns((nth + (clock.epoch << 31)).alias(OFFSET), pl.lit(1, pl.Int8).alias(WEIGHT))

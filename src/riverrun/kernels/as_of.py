@@ -25,16 +25,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import polars as pl
 
 from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, RECEIVED, TIME, VERSION, WEIGHT
 from riverrun.errors import Invalid
-from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import MAX_TIME, Counts, EpochClock, Step
+from riverrun.kernels.lateness import in_time
 from riverrun.kernels.matching import ID, STAMP, KeptRows, Numbers, log_order, marked, replaced, slices
 from riverrun.kernels.sides import Sides
 from riverrun.kernels.versions import Versions
-from riverrun.state.equality import equijoin
+from riverrun.kernels.weights import refuse_retractions, signed
+from riverrun.state.frames import beside, constant, frame_of, keep, numbers, pick, stack, take, take_or_null, typed
+from riverrun.state.keys import equal_to_any, group_rows
 from riverrun.state.table import State, StateTable, TableSpec
 
 _HIDDEN = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64(), RECEIVED: STAMP}
@@ -81,12 +84,12 @@ class AsOfKernel:
         left, right, versions = inputs["left"], inputs["right"], self._versions
         if not self.retracts:
             refuse_retractions(left, "as_of")
-        oldest = clock.start - (0 if self.wait else self.horizon)
-        arrived = versions.arrived(right, clock, oldest)
-        accepted = arrived.filter(pl.col(TIME) >= oldest)
+        horizon = 0 if self.wait else self.horizon
+        arrived = versions.arrived(right, clock, clock.start - horizon)
+        accepted = keep(arrived, in_time(numbers(arrived.get_column(TIME)), clock, horizon))
         came = versions.winning(state, accepted)
-        bound = pl.when(pl.col(WEIGHT) > 0).then(oldest).otherwise(clock.start - self.horizon)
-        timely = left.filter(pl.col(TIME) >= bound)
+        time, comes = numbers(left.get_column(TIME)), numbers(left.get_column(WEIGHT)) > 0
+        timely = keep(left, in_time(time, clock, horizon) | (~comes & in_time(time, clock, self.horizon)))
         taken, fresh = self._arrivals(state["rows"], timely)
         if self.wait:
             rows = self._waiting(state["rows"], taken, fresh, clock)
@@ -104,58 +107,62 @@ class AsOfKernel:
 
     def _arrivals(self, table: StateTable, arrived: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Stored rows that are taken back, and rows that come."""
-        columns = self._rows.columns
-        fresh, gone = (
-            arrived.filter(sign).select(columns.names()).cast(columns)
-            for sign in (pl.col(WEIGHT) > 0, pl.col(WEIGHT) < 0)
-        )
+        fresh, gone = (typed(rows, self._rows.columns) for rows in signed(arrived))
         return replaced(self._rows, table, fresh, gone)
 
     def _at_once(self, table: StateTable, taken: pl.DataFrame, fresh: pl.DataFrame, came: pl.DataFrame) -> pl.DataFrame:
         """Rows that come and go, and those whose answer new versions may change."""
-        first = came.group_by(self.sides.right_on).agg(pl.col(TIME).min().alias("_from"))
-        first = first.rename(dict(zip(self.sides.right_on, self.sides.left_on, strict=True)))
-        on, found = list(self.sides.left_on), []
-        for part in slices(first["_from"].to_numpy(), self.horizon // 16):
-            keys = first if part is None else first.filter(part)
-            held = self._rows.probe(table, keys.select(on), int(keys["_from"].to_numpy().min()), MAX_TIME)
-            found.append(equijoin(held, keys, on).filter(pl.col(TIME) >= pl.col("_from")))
-        staying = pl.concat([fresh.clear(), *(part.select(fresh.columns) for part in found)])
-        staying = staying.join(taken, on=ID, how="anti") if len(taken) else staying
-        return pl.concat([marked(staying, True, True), marked(taken, True, False), marked(fresh, False, True)])
+        staying = self._answered(table, came, fresh)
+        staying = keep(staying, ~equal_to_any(staying, taken, ID))
+        return stack([marked(staying, True, True), marked(taken, True, False), marked(fresh, False, True)])
+
+    def _answered(self, table: StateTable, came: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+        """Stored rows that are not older than the first new version of their key."""
+        groups = group_rows(came, self.sides.right_on)
+        if not len(groups):
+            return fresh.clear()
+        keys = take(pick(came, self.sides.right_on), groups.first)
+        keys = frame_of([key.alias(name) for key, name in zip(keys, self.sides.left_on, strict=True)])
+        first = np.minimum.reduceat(numbers(came.get_column(TIME))[groups.order], groups.starts)
+        parts = []
+        for part in slices(first, self.horizon // 16):
+            some, since = (keys, first) if part is None else (keep(keys, part), first[part])
+            held, at = self._rows.probe(table, some, int(since.min()), MAX_TIME)
+            parts.append(keep(held, numbers(held.get_column(TIME)) >= since[at]))
+        return stack(parts)
 
     def _waiting(self, table: StateTable, taken: pl.DataFrame, fresh: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """Rows that the watermark passes, and those taken back after it has passed them."""
         due = self._rows.scan(table, clock.start, clock.end)
-        due = due.join(taken, on=ID, how="anti") if len(taken) else due
-        due = pl.concat([due, fresh.filter(pl.col(TIME) < clock.end)])
-        return pl.concat([marked(taken.filter(pl.col(TIME) < clock.start), True, False), marked(due, False, True)])
+        due = keep(due, ~equal_to_any(due, taken, ID))
+        due = stack([due, keep(fresh, numbers(fresh.get_column(TIME)) < clock.end)])
+        answered = keep(taken, numbers(taken.get_column(TIME)) < clock.start)
+        return stack([marked(answered, True, False), marked(due, False, True)])
 
     def _changes(self, state: State, rows: pl.DataFrame, came: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
-        rows = rows[log_order(rows)]
+        rows = take(rows, log_order(rows))
         known, old, new = self._versions.valid(state, rows, self.sides.left_on, came, clock)
-        before, after = rows[BEFORE].to_numpy(), rows[AFTER].to_numpy()
+        before, after = numbers(rows.get_column(BEFORE)), numbers(rows.get_column(AFTER))
         same = before & after & (old == new)
         shown = self.how == "left"
         back = before & ~same & (shown | (old >= 0))
         again = after & ~same & (shown | (new >= 0))
-        taken_back = self._issued(rows.filter(back), known, old[back], -1)
+        taken_back = self._issued(keep(rows, back), known, old[back], -1)
         # only what was there before can come again as it was, and rows that replace others
         contested = again & (before | bool((before & ~after).any()))
-        answers = self._issued(rows.filter(contested), known, new[contested], 1)
+        answers = self._issued(keep(rows, contested), known, new[contested], 1)
         values = [name for name in answers.columns if name != WEIGHT]
         if len(taken_back) and len(answers):
-            unchanged = equijoin(answers, taken_back, values, "semi")
-            taken_back = equijoin(taken_back, unchanged, values, "anti", maintain_order="left")
-            answers = equijoin(answers, unchanged, values, "anti", maintain_order="left")
+            again_as_it_was = equal_to_any(answers, taken_back, values)
+            taken_back = keep(taken_back, ~equal_to_any(taken_back, answers, values))
+            answers = keep(answers, ~again_as_it_was)
         first = again & ~contested
-        answers = pl.concat([answers, self._issued(rows.filter(first), known, new[first], 1)])
-        return pl.concat([taken_back, answers[log_order(answers)] if contested.any() else answers])
+        answers = stack([answers, self._issued(keep(rows, first), known, new[first], 1)])
+        return stack([taken_back, take(answers, log_order(answers)) if contested.any() else answers])
 
     def _issued(self, rows: pl.DataFrame, known: pl.DataFrame, version: Numbers, weight: int) -> pl.DataFrame:
         """Rows beside the versions with these numbers; -1 is none."""
-        place = pl.Series(version).cast(pl.UInt32, strict=False)
-        answers = known.select(pl.all().gather(place)) if len(known) else known.clear(len(rows))
-        return self._sides.joined(rows, answers).with_columns(
-            rows[TIME], pl.lit(weight, pl.Int8).alias(WEIGHT), rows[PARTITION], rows[OFFSET], rows[RECEIVED]
-        )
+        answers = take_or_null(known, version) if len(known) else known.clear(len(rows))
+        weights = constant(WEIGHT, weight, pl.Int8(), rows.height)
+        own = pick(rows, [TIME, PARTITION, OFFSET, RECEIVED])
+        return beside(self._sides.joined(rows, answers), [weights, *own])

@@ -14,7 +14,7 @@ from riverrun.kernels.aggregates.parts import combine
 from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import CELL, CellAddress, Distinct, Extremes, Inventory
 from riverrun.state.equality import equal_rows
-from riverrun.state.frames import Mask, beside, filled, frame_of, keep, numbers, pick, stack, take, true
+from riverrun.state.frames import Mask, beside, filled, frame_of, keep, numbers, pick, series, stack, take, true
 from riverrun.state.keys import KeyGroups, group_rows
 from riverrun.state.order import Indexes
 from riverrun.state.table import FOUND, State, TableSpec
@@ -86,13 +86,13 @@ class Cells:
         before: Stock = {}
         after: Stock = {}
         if self.aggregates.items:
-            coded = beside(rows, [pl.Series(CELL, groups.numbers.astype(np.uint32))])
+            coded = beside(rows, [series(CELL, groups.numbers.astype(np.uint32))])
             for tally in self._tallies:
                 items = tally.items.of(coded, [CELL])
                 new = new.hstack(tally.update(state, items, cells, old, self.place))
             for inventory in self.inventories:
                 items = inventory.items.of(coded, [CELL])
-                held = inventory.read(state, cells, pl.Series(shown) if self.gathered else None, self.place)
+                held = inventory.read(state, cells, series("", shown) if self.gathered else None, self.place)
                 inventory.write(state, items, held, cells, self.place, epoch)
                 before[inventory] = held
                 after[inventory] = inventory.items.summed(stack([held, pick(items, held.columns)]), [CELL])
@@ -104,7 +104,7 @@ class Cells:
                 # a result keeps the time it was issued with, so that it is retracted with that
                 latest = numbers(new.get_column(LATEST)).copy()
                 latest[same] = numbers(old.get_column(LATEST))[same]
-                new = beside(new, [pl.Series(LATEST, latest)])
+                new = beside(new, [series(LATEST, latest)])
         self._store(state, frame_of([*cells, *new]), true(old.get_column(FOUND)), groups)
         return changed
 
@@ -132,7 +132,7 @@ class Cells:
 
     def _results(self, cells: pl.DataFrame, kept: pl.DataFrame, places: Indexes, stock: Stock) -> pl.DataFrame:
         """The results of the cells at these places, all of which have rows."""
-        numbered = pl.Series(CELL, places.astype(np.uint32)).to_frame()
+        numbered = series(CELL, places.astype(np.uint32)).to_frame()
         items = {i.items.agg.name: self.aggregates.item_results(i.items, held, numbered) for i, held in stock.items()}
         return self._finished(take(cells, places), take(kept, places), items)
 

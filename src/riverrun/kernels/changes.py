@@ -1,35 +1,71 @@
-"""Weighted changes of a table: what turns the rows it had into the rows it has."""
+"""`t.changes()`: a table's changes as a stream of rows: what happened, the row before, the row after.
+
+One row per key that changed in an epoch. A key that is, after the epoch, as it was before gives none, whatever happened
+to it in between. Nothing is remembered: changes of a table carry its old rows and its new ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
-from riverrun.columns import WEIGHT
-from riverrun.errors import Invalid
-from riverrun.kernels.windows import weighted
+from riverrun.columns import AFTER, BEFORE, OFFSET, OP, PARTITION, TIME, WEIGHT
+from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.kernels.netting import uncancelled, versions
+from riverrun.kernels.windows import keyed, keys
 from riverrun.state.equality import equijoin
-from riverrun.state.frames import numbers
+from riverrun.state.frames import series
+from riverrun.state.hashing import hash_columns
+from riverrun.state.table import State, TableSpec
+
+_EARLIER, _LATER = "_time_before", "_time_after"
 
 
-def difference(old: pl.DataFrame, new: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    """The net changes from `old` to `new`, sorted by `key`, retractions (-1) before insertions (+1).
+@dataclass(frozen=True)
+class ChangesKernel:
+    """Change rows of a table with `key`; without one it has one row at most.
 
-    Both have the same columns, and each row once. Rows in both do not appear; null equals null, NaN equals NaN.
+    `columns`, or else all of `schema`, are what `_before` and `_after` show. A change has the time of the row after it,
+    or of the row that was deleted. Its id is made of the epoch and of hashes of the key, so that the changes of a key
+    are in the order they happened in.
     """
-    columns = new.columns
-    if old.is_empty() and new.is_empty():
-        return weighted(new, 1)
-    gone = equijoin(old.select(columns), new, columns, "anti")
-    came = equijoin(new, old, columns, "anti")
-    return pl.concat([weighted(gone, -1), weighted(came, 1)]).sort(*key, WEIGHT, maintain_order=True)
 
+    key: tuple[str, ...]
+    schema: Mapping[str, pl.DataType]
+    columns: tuple[str, ...] = ()
 
-def refuse_retractions(rows: pl.DataFrame, operator: str) -> None:
-    """An operator that must see each row once and for all says so when it gets anything else."""
-    if (numbers(rows.get_column(WEIGHT)) < 0).any():
-        raise Invalid(
-            f"{operator} got a retraction, but works on rows that stay",
-            hint=f"Put {operator} before the operator that corrects its results",
+    @property
+    def tables(self) -> Mapping[str, TableSpec]:
+        return {}
+
+    def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
+        arrived = inputs["in"]
+        # first what happened and was lasting, then rows that only have another time
+        lasting = keyed(uncancelled(arrived, [*self.schema, TIME]), self.key)
+        key = list(keys(self.key))
+        old, new = versions(lasting, key, [*self.schema])
+        shown = pl.struct(pl.col(name).cast(self.schema[name]) for name in self.columns or self.schema)
+        before = old.select(*key, shown.alias(BEFORE), pl.col(TIME).alias(_EARLIER))
+        after = new.select(*key, shown.alias(AFTER), pl.col(TIME).alias(_LATER))
+        changed = equijoin(before, after, key, "full", coalesce=True).sort(key)
+        existed, exists = pl.col(_EARLIER).is_not_null(), pl.col(_LATER).is_not_null()
+        op = pl.when(existed & exists).then(pl.lit("update")).when(exists).then(pl.lit("insert"))
+        changes = changed.select(
+            op.otherwise(pl.lit("delete")).alias(OP),
+            pl.when(existed).then(BEFORE),
+            pl.when(exists).then(AFTER),
+            pl.coalesce(_LATER, _EARLIER).alias(TIME),
+            pl.lit(1, pl.Int8).alias(WEIGHT),
+            *_ids(changed.select(key), clock.epoch),
         )
+        return Step(changes, {"in": Counts(read=len(arrived), accepted=len(arrived))})
+
+
+def _ids(keys: pl.DataFrame, epoch: int) -> tuple[pl.Series, pl.Series]:
+    """Two hashes of 31 bits tell the keys of an epoch apart, the epoch those of different epochs."""
+    hashes = hash_columns(keys, keys.columns)
+    high, low = (hashes >> np.uint64(33)).astype(np.int32), (hashes & np.uint64(2**31 - 1)).astype(np.int64)
+    return series(PARTITION, high), series(OFFSET, low | (epoch << 31))

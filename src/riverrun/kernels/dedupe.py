@@ -21,8 +21,9 @@ import numpy.typing as npt
 import polars as pl
 
 from riverrun.columns import TIME
-from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.kernels.lateness import in_time
+from riverrun.kernels.weights import refuse_retractions
 from riverrun.state.frames import keep, numbers, pick, take
 from riverrun.state.hashing import hash_columns
 from riverrun.state.keys import group_rows
@@ -51,7 +52,7 @@ class DedupeKernel:
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]
         refuse_retractions(arrived, "dedupe")
-        timely = keep(arrived, numbers(arrived.get_column(TIME)) >= clock.start - self.within)
+        timely = keep(arrived, in_time(numbers(arrived.get_column(TIME)), clock, self.within))
         fresh = self._first(state["kept"], timely) if timely.height else timely
         state["kept"].release(clock.end - 2 * self.within)
         counts = Counts(

@@ -18,7 +18,8 @@ from riverrun.kernels.aggregates.aggregates import LATEST, Aggregates
 from riverrun.kernels.aggregates.tallies import CellAddress
 from riverrun.kernels.cells import Cells
 from riverrun.kernels.kernel import Counts, EpochClock, Step
-from riverrun.kernels.windows import ALL, changes_of, grouped, keys
+from riverrun.kernels.weights import changes_of
+from riverrun.kernels.windows import ALL, grouped, keys
 from riverrun.state.frames import Mask, frame_of, pick
 from riverrun.state.table import State, TableSpec
 

@@ -15,16 +15,18 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from riverrun.columns import TIME, WEIGHT
+from riverrun.columns import TIME
 from riverrun.kernels.aggregates.aggregates import Aggregates
 from riverrun.kernels.aggregates.parts import reduce
 from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import CellAddress
 from riverrun.kernels.cells import CELLS, Cells
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
-from riverrun.kernels.windows import ALL, START, accounted, bounded, changes_of, extent, grouped, keys
+from riverrun.kernels.lateness import accounted, late_rows, open_until
+from riverrun.kernels.weights import changes_of
+from riverrun.kernels.windows import ALL, START, bounded, extent, grouped, keys
 from riverrun.state.equality import equal_rows, equijoin
-from riverrun.state.frames import beside, keep, numbers, pick, take
+from riverrun.state.frames import beside, keep, numbers, pick, series, take
 from riverrun.state.table import FOUND, State, TableSpec
 
 _PANE = "_pane"
@@ -78,11 +80,10 @@ class HoppingKernel:
         arrived = inputs["in"]
         time = numbers(arrived.get_column(TIME))
         last = time // self.every * self.every
-        marks = [pl.Series(START, last), pl.Series(_PANE, time // self._pane * self._pane)]
-        # first start of a window that is still kept, at the epoch's start
-        kept = last >= clock.start - self.horizon - self.size + 1
+        marks = [series(START, last), series(_PANE, time // self._pane * self._pane)]
+        kept = open_until(last + self.size, clock, self.horizon)
         covered = time < last + self.size
-        late = keep(arrived, covered & ~kept & (numbers(arrived.get_column(WEIGHT)) > 0))
+        late = late_rows(arrived, kept | ~covered)
         rows = keep(beside(grouped(arrived, self.by), marks), covered & kept)
         self._cells.update(state, rows, clock.epoch, None)
         new = self._due(state, clock)
@@ -105,12 +106,18 @@ class HoppingKernel:
     def _due(self, state: State, clock: EpochClock) -> pl.DataFrame:
         """The results of the windows that close in this epoch; none where every change is shown at once."""
         first, behind = clock.start - self.size + 1, clock.end - self.size + 1
-        if self.update:
-            behind = first
+        if self.update or behind <= first:
+            return self._none
         lo, hi = self._aligned(first), behind + self.size - 1
         panes = {name: self._spread(state[name].scan(lo, hi), first, behind) for name in self._cells.tables}
         results = self._results(panes)
         return results.sort(self._window) if results.height > 1 else results
+
+    @cached_property
+    def _none(self) -> pl.DataFrame:
+        """No results."""
+        kinds = {**self.schema, ALL: pl.Int8(), START: pl.Int64()}
+        return pl.DataFrame(schema={**{name: kinds[name] for name in self._window}, **self.aggregates.schema})
 
     def _reissued(self, state: State, rows: pl.DataFrame, clock: EpochClock) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The results to retract and to issue because rows came to windows that are shown already."""
@@ -120,8 +127,7 @@ class HoppingKernel:
         touched = rows.select(*key, _PANE).unique(maintain_order=True)
         windows = self._spread(touched, first, behind).select(self._window).unique(maintain_order=True)
         if windows.is_empty():
-            none = self._results({name: self._spread(state[name].scan(0, 0), 0, 0) for name in self._cells.tables})
-            return none, none
+            return self._none, self._none
         lo, hi = extent(windows[START])
         asked = windows.select(key).unique(maintain_order=True)
         panes = {}
@@ -132,7 +138,7 @@ class HoppingKernel:
         shown = self._results(panes).with_columns(pl.lit(True).alias(_SHOWN))
         after = equijoin(windows, shown, self._window, "left", maintain_order="left")
         after = after.with_columns(pl.col(_SHOWN).fill_null(False))
-        same = before[FOUND] & after[_SHOWN] & pl.Series(equal_rows(before, after, list(self.aggregates.schema)))
+        same = before[FOUND] & after[_SHOWN] & series("", equal_rows(before, after, list(self.aggregates.schema)))
         state[_RESULTS].remove(before.filter(before[FOUND] & ~after[_SHOWN]))
         return before.filter(before[FOUND] & ~same).drop(FOUND), after.filter(after[_SHOWN] & ~same).drop(_SHOWN)
 
@@ -145,7 +151,7 @@ class HoppingKernel:
         each = np.repeat(np.arange(len(pane)), counts)
         nth = np.arange(len(each)) - np.repeat(np.cumsum(counts) - counts, counts)
         starts = (np.repeat(lowest, counts) + nth) * self.every
-        return beside(take(panes, each), [pl.Series(START, starts, dtype=pl.Int64)])
+        return beside(take(panes, each), [series(START, starts)])
 
     def _results(self, panes: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         """The results of windows that have rows, from the tables of their panes."""

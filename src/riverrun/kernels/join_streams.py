@@ -25,11 +25,12 @@ import polars as pl
 from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.kernels.lateness import in_time
 from riverrun.kernels.matching import STAMP, KeptRows, marked, near, replaced
-from riverrun.kernels.netting import signed
 from riverrun.kernels.pairing import JoinSide, PairedRows, alone, pair_id, pairs, sides_of
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
-from riverrun.state.frames import beside, constant, keep, numbers, pick, stack, take, typed, without_nulls
+from riverrun.kernels.weights import signed
+from riverrun.state.frames import beside, constant, keep, numbers, pick, series, stack, take, typed, without_nulls
 from riverrun.state.table import State, StateTable, TableSpec
 
 _HIDDEN = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64(), RECEIVED: STAMP}
@@ -82,12 +83,12 @@ class JoinStreamsKernel:
         return Step(changes, counts)
 
     def _counts(self, arrived: pl.DataFrame, clock: EpochClock) -> Counts:
-        timely = int((numbers(arrived.get_column(TIME)) >= clock.start).sum())
+        timely = int(in_time(numbers(arrived.get_column(TIME)), clock).sum())
         return Counts(read=len(arrived), accepted=timely, late_dropped=len(arrived) - timely)
 
     def _changed(self, side: JoinSide, table: StateTable, arrived: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """Rows that come (after, not before) and go (before, not after)."""
-        timely = keep(arrived, numbers(arrived.get_column(TIME)) >= clock.start)
+        timely = keep(arrived, in_time(numbers(arrived.get_column(TIME)), clock))
         fresh, gone = (typed(rows, side.kept.columns) for rows in signed(timely))
         if not side.outer:
             fresh = without_nulls(fresh, side.on)
@@ -133,7 +134,7 @@ class JoinStreamsKernel:
         received = first.get_column(RECEIVED)
         if left is not None and right is not None:
             later = np.maximum(numbers(received), numbers(right.get_column(RECEIVED)))
-            received = pl.Series(RECEIVED, later).cast(STAMP)
+            received = series(RECEIVED, later).cast(STAMP)
         sign = constant(WEIGHT, weight, pl.Int8(), first.height)
         shown = self.sides.joined(left, right)
         return beside(shown, [first.get_column(TIME), sign, *pair_id(left, right), received])

@@ -19,7 +19,7 @@ from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.netting import uncancelled
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
 from riverrun.kernels.table_side import Partners, TableSide, Version
-from riverrun.kernels.windows import weighted
+from riverrun.kernels.weights import weighted
 from riverrun.state.equality import equijoin
 from riverrun.state.frames import frame_of, pick, stack
 from riverrun.state.keys import first_of_each

@@ -13,9 +13,8 @@ import numpy as np
 import polars as pl
 
 from riverrun.columns import OFFSET, PARTITION, TIME
-from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import Counts, EpochClock, Step
-from riverrun.kernels.windows import changes_of
+from riverrun.kernels.weights import changes_of, refuse_retractions
 from riverrun.state.equality import equal_rows
 from riverrun.state.frames import Mask, filled, keep, numbers, pick, take, take_or_null, typed
 from riverrun.state.keys import KeyGroups, group_rows, placed

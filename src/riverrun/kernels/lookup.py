@@ -17,11 +17,11 @@ import polars as pl
 
 from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.errors import Invalid
-from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.kernels.lateness import in_time
 from riverrun.kernels.matching import ID
-from riverrun.kernels.netting import signed
 from riverrun.kernels.sides import Sides
+from riverrun.kernels.weights import refuse_retractions, signed
 from riverrun.state.equality import equijoin
 from riverrun.state.frames import beside, frame_of, keep, null_unless, numbers, pick, true, without_nulls
 from riverrun.state.keys import equal_to_any, first_of_each, last_of_each
@@ -68,7 +68,7 @@ class LookupKernel:
         issued = self._issued(fresh, answers)
         late = 0
         if self.retracts:
-            timely = keep(gone, numbers(gone.get_column(TIME)) >= clock.start)
+            timely = keep(gone, in_time(numbers(gone.get_column(TIME)), clock))
             late = len(gone) - len(timely)
             issued = self._taken_back(state["answers"], timely, issued)
             self._remember(state["answers"], fresh, answers, clock)

@@ -11,9 +11,8 @@ import numpy.typing as npt
 import polars as pl
 
 from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, TIME
-from riverrun.state.equality import equijoin
-from riverrun.state.frames import beside, constant, frame_of, keep, numbers, pick, present, stack, without_nulls
-from riverrun.state.keys import first_of_each, number_keys
+from riverrun.state.frames import beside, constant, frame_of, keep, numbers, pick, present, series, stack, without_nulls
+from riverrun.state.keys import equal_to_any, first_of_each, number_keys
 from riverrun.state.order import ascending
 from riverrun.state.table import StateTable, TableSpec
 
@@ -120,9 +119,10 @@ class KeptRows:
     def _width(self) -> int:
         return max(self.time // _BUCKETS, 1)
 
-    def probe(self, table: StateTable, keys: pl.DataFrame, lo: int, hi: int) -> pl.DataFrame:
-        """The rows of these keys with a time in [lo, hi), and some with a time near it."""
-        return pick(table.probe_range(keys, lo // self._width, (hi - 1) // self._width + 1)[0], self.columns)
+    def probe(self, table: StateTable, keys: pl.DataFrame, lo: int, hi: int) -> tuple[pl.DataFrame, Numbers]:
+        """The rows of these keys with a time in [lo, hi), and some with a time near it; and the place of each's key."""
+        rows, at = table.probe_range(keys, lo // self._width, (hi - 1) // self._width + 1)
+        return pick(rows, self.columns), at
 
     def scan(self, table: StateTable, lo: int, hi: int) -> pl.DataFrame:
         """The rows with a time in [lo, hi)."""
@@ -132,8 +132,10 @@ class KeptRows:
 
     def find(self, table: StateTable, rows: pl.DataFrame) -> pl.DataFrame:
         """The stored rows with the ids of `rows`, which have the same keys and times."""
-        found = table.probe(self._bucketed(rows).select(*self.on, _BUCKET).unique())[0].select(self.columns.names())
-        return found.join(rows, on=ID, how="semi")
+        address = [*self.on, _BUCKET]
+        asked = first_of_each(pick(self._bucketed(rows), address), address)
+        found = pick(table.probe(asked)[0], self.columns)
+        return keep(found, equal_to_any(found, rows, ID))
 
     def update(self, table: StateTable, gone: pl.DataFrame, fresh: pl.DataFrame, low: int) -> None:
         """Removes and puts rows, and lets go of those that are older than `low`, all but a few."""
@@ -142,7 +144,7 @@ class KeptRows:
         table.release(low // self._width)
 
     def _bucketed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        return beside(rows, [pl.Series(_BUCKET, numbers(rows.get_column(TIME)) // self._width)])
+        return beside(rows, [series(_BUCKET, numbers(rows.get_column(TIME)) // self._width)])
 
 
 def near(kept: KeptRows, table: StateTable, rows: pl.DataFrame, keys: Sequence[str], lo: int, hi: int) -> pl.DataFrame:
@@ -159,7 +161,7 @@ def near(kept: KeptRows, table: StateTable, rows: pl.DataFrame, keys: Sequence[s
         times = numbers(chosen.get_column(TIME))
         if wanted.height:
             asked = first_of_each(wanted, kept.on)
-            parts.append(kept.probe(table, asked, int(times.min()) + lo, int(times.max()) + hi + 1))
+            parts.append(kept.probe(table, asked, int(times.min()) + lo, int(times.max()) + hi + 1)[0])
     if len(parts) > 1:
         return first_of_each(stack(parts), ID)
     return parts[0] if parts else kept.columns.to_frame()
@@ -190,10 +192,10 @@ def replaced(
         return fresh.clear(), fresh
     columns = fresh.columns
     found = kept.find(table, gone)
-    unheard = gone.join(found, on=ID, how="anti")
+    unheard = keep(gone, ~equal_to_any(gone, found, ID))
     return (
-        equijoin(found, fresh, columns, "anti"),
-        equijoin(fresh, pl.concat([found, unheard]), columns, "anti"),
+        keep(found, ~equal_to_any(found, fresh, columns)),
+        keep(fresh, ~equal_to_any(fresh, stack([found, unheard]), columns)),
     )
 
 

@@ -16,11 +16,12 @@ import polars as pl
 from riverrun.columns import TIME
 from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.aggregates.parts import combine, reduce_groups
-from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
+from riverrun.kernels.lateness import accounted, open_until
 from riverrun.kernels.netting import uncancelled
 from riverrun.kernels.session_spans import END, FIRST, ISSUED, LAST, SPAN, SpanClusters, visible
-from riverrun.kernels.windows import ALL, WINDOW_END, WINDOW_START, accounted, changes_of, grouped, keys
+from riverrun.kernels.weights import changes_of, refuse_retractions
+from riverrun.kernels.windows import ALL, WINDOW_END, WINDOW_START, grouped, keys
 from riverrun.state.frames import (
     Mask,
     beside,
@@ -29,6 +30,7 @@ from riverrun.state.frames import (
     keep,
     numbers,
     pick,
+    series,
     stack,
     take,
     take_or_null,
@@ -96,7 +98,7 @@ class MergedSessions:
         # what is stored is not closed yet, so a cluster that is has nothing but rows, all of them late
         is_row = clusters.order >= held.height
         touched = np.logical_or.reduceat(is_row, clusters.starts)
-        closed = clusters.last + self.gap <= clock.start - self.horizon
+        closed = ~open_until(clusters.last + self.gap, clock, self.horizon)
         late = np.zeros(rows.height, np.bool_)
         late[clusters.order[is_row & closed[clusters.numbers]] - held.height] = True
         counts = (touched & ~closed)[clusters.numbers]
@@ -111,7 +113,7 @@ class MergedSessions:
         end = clusters.last[chosen] + self.gap
         bounds = {FIRST: start[clusters.order[clusters.starts[chosen]]], LAST: clusters.last[chosen], END: end}
         issued = np.ones(len(chosen), np.bool_) if self.update else end <= clock.end
-        columns = [pl.Series(name, values) for name, values in {**bounds, ISSUED: issued}.items()]
+        columns = [series(name, values) for name, values in {**bounds, ISSUED: issued}.items()]
         changed = typed(frame_of([*take(wanted, whose), *columns, *parts]), self.tables["sessions"].schema)
         table.remove(replaced)
         return late, replaced, changed

@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 
 from riverrun.columns import WEIGHT
+from riverrun.kernels.weights import signed
 from riverrun.state.equality import equal_at
 from riverrun.state.frames import Mask, keep, numbers, pick, take
-from riverrun.state.hashing import Hashes, can_hash, hash_columns
+from riverrun.state.hashing import Hashes, quick_hashes
 from riverrun.state.keys import first_of_each, last_of_each
 from riverrun.state.order import Indexes, ascending
 
@@ -24,7 +25,7 @@ def uncancelled(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     gone = numbers(rows.get_column(WEIGHT)) < 0
     if not gone.any() or gone.all():
         return rows
-    one, other, many = _doubtful(_hashes(rows, columns), gone)
+    one, other, many = _doubtful(quick_hashes(rows, columns), gone)
     if not len(one) and not len(many):
         return rows
     cancel = equal_at(rows, one, rows, other, [(name, name) for name in columns])
@@ -46,18 +47,6 @@ def versions(changes: pl.DataFrame, key: Sequence[str], columns: Sequence[str]) 
         return changes, changes
     new, old = signed(uncancelled(changes, columns))
     return first_of_each(old, key), last_of_each(new, key)
-
-
-def signed(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Inserted and retracted rows."""
-    inserted = numbers(rows.get_column(WEIGHT)) > 0
-    return keep(rows, inserted), keep(rows, ~inserted)
-
-
-def _hashes(rows: pl.DataFrame, columns: Sequence[str]) -> Hashes:
-    if not all(can_hash(rows.schema[name]) for name in columns):
-        return rows.select(columns).hash_rows().to_numpy()
-    return hash_columns(rows, columns)
 
 
 def _doubtful(hashes: Hashes, gone: Mask) -> tuple[Indexes, Indexes, Indexes]:

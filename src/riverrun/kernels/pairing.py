@@ -13,7 +13,7 @@ import polars as pl
 from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, TIME
 from riverrun.kernels.kernel import EpochClock
 from riverrun.kernels.matching import ID, KeptRows, Numbers, Timeline, key_numbers, log_order, marked, written_out
-from riverrun.state.frames import constant, frame_of, keep, numbers, pick, stack
+from riverrun.state.frames import constant, frame_of, keep, numbers, pick, series, stack
 from riverrun.state.hashing import hash_columns
 from riverrun.state.keys import equal_to_any
 from riverrun.state.order import ascending, inverse
@@ -127,4 +127,4 @@ def pair_id(left: pl.DataFrame | None, right: pl.DataFrame | None) -> list[pl.Se
     ids = frame_of(parts)
     partition = hash_columns(ids, ids.columns[::-1]) >> np.uint64(33)
     offset = hash_columns(ids, ids.columns) >> np.uint64(1)
-    return [pl.Series(PARTITION, partition.astype(np.int32)), pl.Series(OFFSET, offset.astype(np.int64))]
+    return [series(PARTITION, partition.astype(np.int32)), series(OFFSET, offset.astype(np.int64))]

@@ -19,6 +19,7 @@ from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.kernels.aggregates import Agg, Aggregates
 from riverrun.kernels.aggregates.parts import reduce
 from riverrun.kernels.matching import written_out
+from riverrun.state.frames import series
 
 Numbers = npt.NDArray[np.int64]
 
@@ -61,7 +62,7 @@ def in_pieces(rows: pl.DataFrame, lo: Numbers, hi: Numbers) -> Iterator[pl.DataF
     pieces = np.flatnonzero(np.diff(np.cumsum(lengths) // _CHUNK, prepend=-1))
     for first, behind in pairwise([*pieces.tolist(), len(lo)]):
         ranges, places = written_out(lo[first:behind], hi[first:behind])
-        yield rows[places].with_columns(pl.Series(_WINDOW, first + ranges))
+        yield rows[places].with_columns(series(_WINDOW, first + ranges))
 
 
 def _from_blocks(aggregates: Aggregates, rows: pl.DataFrame, lo: Numbers, hi: Numbers) -> Iterator[pl.DataFrame]:
@@ -84,7 +85,7 @@ def _blocks_of(levels: Sequence[pl.DataFrame], lo: Numbers, hi: Numbers) -> pl.D
     for blocks in levels:
         for odd, block in (((lo & 1) == 1, lo), ((hi & 1) == 1, hi - 1)):
             at = np.flatnonzero((lo < hi) & odd)
-            taken.append(blocks[block[at]].with_columns(pl.Series(_WINDOW, at)))
+            taken.append(blocks[block[at]].with_columns(series(_WINDOW, at)))
         lo, hi = (lo + 1) >> 1, hi >> 1
     return pl.concat(taken).sort(_WINDOW, maintain_order=True)
 

@@ -19,15 +19,16 @@ import polars as pl
 
 from riverrun.columns import TIME
 from riverrun.kernels.aggregates import Aggregates
-from riverrun.kernels.changes import difference
+from riverrun.kernels.difference import difference
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
+from riverrun.kernels.lateness import accounted, open_until
 from riverrun.kernels.merged_session import MergedSessions
-from riverrun.kernels.netting import signed
 from riverrun.kernels.retained import ARRIVAL, ORDER, as_they_came, cancelled, numbered, retained
 from riverrun.kernels.session_spans import SPAN, apart, visible
-from riverrun.kernels.windows import WINDOW_END, WINDOW_START, accounted, extent, keys
+from riverrun.kernels.weights import signed
+from riverrun.kernels.windows import WINDOW_END, WINDOW_START, extent, keys
 from riverrun.state.equality import equijoin
-from riverrun.state.frames import pick
+from riverrun.state.frames import keep, numbers, pick, series
 from riverrun.state.table import State, StateTable, TableSpec
 
 
@@ -80,7 +81,8 @@ class SessionKernel:
         before = self._reachable(sessions, arrived)
         broken = self._take_away(rows, before, retractions)
         spans = self._clustered(self._spans(before, broken, added, rows))
-        late = added.join(spans.filter(pl.col("_end") <= clock.start - self.horizon), on=ARRIVAL, how="semi")
+        closed = ~open_until(numbers(spans.get_column("_end")), clock, self.horizon)
+        late = added.join(keep(spans, closed), on=ARRIVAL, how="semi")
         if len(late):
             spans = self._clustered(spans.join(late, on=ARRIVAL, how="anti"))
         rows.put(added.join(late, on=ARRIVAL, how="anti"))
@@ -145,7 +147,7 @@ class SessionKernel:
         last = np.maximum.reduceat(end, first) if len(first) else end
         touched = np.logical_or.reduceat(single, first) if len(first) else single
         bounds = {"_first": start[first], "_last": last, "_end": last + self.gap, "_touched": touched}
-        return ordered.with_columns(pl.Series(name, np.repeat(values, sizes)) for name, values in bounds.items())
+        return ordered.with_columns(series(name, np.repeat(values, sizes)) for name, values in bounds.items())
 
     def _close(self, sessions: StateTable, rows: StateTable, changed: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """Results of the sessions to show now, remembered while they may change; forgets what can change no more."""

@@ -16,13 +16,15 @@ import polars as pl
 
 from riverrun.columns import TIME
 from riverrun.kernels.aggregates import Aggregates
-from riverrun.kernels.changes import difference
+from riverrun.kernels.difference import difference
 from riverrun.kernels.kernel import EpochClock, Step
-from riverrun.kernels.netting import signed
+from riverrun.kernels.lateness import accounted, in_time, open_until
 from riverrun.kernels.ranges import Numbers, over_ranges, trailing
 from riverrun.kernels.retained import ORDER, as_they_came, cancelled, numbered, retained
-from riverrun.kernels.windows import START, accounted, bounded, extent, keys
+from riverrun.kernels.weights import signed
+from riverrun.kernels.windows import START, bounded, extent, keys
 from riverrun.state.equality import equijoin
+from riverrun.state.frames import beside, keep, numbers, series
 from riverrun.state.table import State, StateTable, TableSpec
 
 
@@ -66,8 +68,10 @@ class SlidingKernel:
         arrived = numbered(inputs["in"], self.by, clock)
         added, retractions = signed(arrived)
         limit = clock.start - self.horizon
-        late = added.filter(pl.col(TIME) <= limit - self.size)
-        accepted = added.filter(pl.col(TIME) > limit - self.size).with_columns((pl.col(TIME) >= limit).alias("_anchor"))
+        time = numbers(added.get_column(TIME))
+        kept = open_until(time + self.size, clock, self.horizon)
+        late = keep(added, ~kept)
+        accepted = keep(beside(added, [series("_anchor", in_time(time, clock, self.horizon))]), kept)
         gone = self._take_away(rows, retractions)
         rows.put(accepted)
 
@@ -116,7 +120,7 @@ class SlidingKernel:
     def _within_reach(self, moments: pl.DataFrame, touched: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
         """Those moments whose window has a touched row."""
         lo, hi = self._ranges(_ranked(touched, numbers, [TIME]), moments, numbers)
-        return moments.filter(pl.Series(lo < hi))
+        return moments.filter(series("", lo < hi))
 
     def _results(self, rows: StateTable, moments: pl.DataFrame) -> pl.DataFrame:
         """The aggregates of the windows that end at these moments of their keys."""

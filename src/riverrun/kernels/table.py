@@ -14,7 +14,7 @@ import polars as pl
 
 from riverrun.columns import DELETED, TIME
 from riverrun.kernels.kernel import Counts, EpochClock, Step
-from riverrun.kernels.windows import changes_of
+from riverrun.kernels.weights import changes_of
 from riverrun.state.equality import equal_rows
 from riverrun.state.frames import pick, take, true, typed
 from riverrun.state.keys import group_rows, placed

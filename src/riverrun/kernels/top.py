@@ -21,13 +21,13 @@ import polars as pl
 
 from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.errors import Invalid
-from riverrun.kernels.changes import refuse_retractions
 from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.netting import uncancelled, versions
 from riverrun.kernels.ranking import OrderBy, Ranking
-from riverrun.kernels.windows import ALL, keyed, keys, weighted
-from riverrun.state.frames import Mask, beside, frame_of, keep, numbers, pick, stack, take, typed
-from riverrun.state.keys import KeyGroups, equal_to_any, group_rows
+from riverrun.kernels.weights import refuse_retractions, weighted
+from riverrun.kernels.windows import ALL, keyed, keys
+from riverrun.state.frames import Mask, beside, frame_of, keep, numbers, pick, series, stack, take, typed
+from riverrun.state.keys import KeyGroups, agreeing, group_rows
 from riverrun.state.order import Indexes
 from riverrun.state.table import State, StateTable, TableSpec
 
@@ -67,16 +67,12 @@ class Touched:
     def _old_group(self) -> Indexes:
         return self.groups.numbers[: self.old.height]
 
-    def leaving(self, rows: pl.DataFrame, group: Indexes) -> Mask:
-        """Which of some rows, of these groups, are among those that leave."""
-        return equal_to_any(self._named(rows, group), self._named(self.old, self._old_group), [_GROUP, *self.id])
-
-    def among(self, rows: pl.DataFrame, group: Indexes) -> Mask:
-        """Which of the rows that leave are among these."""
-        return equal_to_any(self._named(self.old, self._old_group), self._named(rows, group), [_GROUP, *self.id])
+    def leaving(self, rows: pl.DataFrame, group: Indexes) -> tuple[Indexes, Indexes]:
+        """Which of some rows, of these groups, are among those that leave, and which of these they are: places."""
+        return agreeing(self._named(rows, group), self._named(self.old, self._old_group), [_GROUP, *self.id])
 
     def _named(self, rows: pl.DataFrame, group: Indexes) -> pl.DataFrame:
-        return beside(pick(rows, self.id), [pl.Series(_GROUP, group)])
+        return beside(pick(rows, self.id), [series(_GROUP, group)])
 
 
 @dataclass(frozen=True)
@@ -167,12 +163,14 @@ class TopKernel:
         ranking = Ranking.of(rows, np.concatenate([touched.new_group, at]), self.order, self._id)
         held = np.arange(rows.height) >= new.height
         inside = ~held
-        inside[new.height :] = ~touched.leaving(head, at)
+        leaving, stored = touched.leaving(head, at)
+        inside[new.height :] = True
+        inside[new.height + leaving] = False
         room = np.zeros(len(touched.groups), np.int64)
         if self.retracts:
             room[:] = self.spare
             np.maximum.at(room, at, numbers(head.get_column(ROOM)))
-            touched.stored = touched.among(head, at)
+            touched.stored[stored] = True
         order = ranking.order
         return Candidates(ranking, held[order], inside[order], np.zeros(len(order), np.bool_), room)
 
@@ -233,7 +231,7 @@ class TopKernel:
         ranking, held, inside, back = candidates.ranking, candidates.held, candidates.inside, candidates.back
         state[HEAD].remove(ranking.chosen(held & ~kept))
         fresh = kept & ~held
-        room = pl.Series(ROOM, candidates.room[ranking.group[fresh]], dtype=pl.Int32)
+        room = series(ROOM, candidates.room[ranking.group[fresh]].astype(np.int32))
         state[HEAD].put(beside(ranking.chosen(fresh), [room]))
         if self.retracts:
             state[REST].remove(ranking.chosen(back & kept))
@@ -252,6 +250,6 @@ class TopKernel:
 
     def _issued(self, rows: pl.DataFrame, places: Indexes, weight: int) -> pl.DataFrame:
         """Rows as they leave."""
-        rank = [pl.Series(self.rank, places, dtype=pl.Int32)] if self.rank else []
+        rank = [series(self.rank, places.astype(np.int32))] if self.rank else []
         origin = _ORIGIN if self.stream else ()
         return weighted(frame_of([*pick(rows, self.outputs), *rank, *pick(rows, [TIME, *origin])]), weight)

@@ -1,7 +1,6 @@
 """Windows of one size, one after the other: `[start, start + size)`.
 
-A window closes when the watermark reaches its end. A row is late when its window had closed, and the correction horizon
-had passed, before the epoch began; retractions are never late. A cell of state is a window of a key.
+A window closes when the watermark reaches its end. A cell of state is a window of a key.
 """
 
 from __future__ import annotations
@@ -12,13 +11,15 @@ from functools import cached_property
 
 import polars as pl
 
-from riverrun.columns import TIME, WEIGHT
+from riverrun.columns import TIME
 from riverrun.kernels.aggregates.aggregates import Aggregates
 from riverrun.kernels.aggregates.tallies import CellAddress
 from riverrun.kernels.cells import Cells, Wanted
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
-from riverrun.kernels.windows import ALL, START, accounted, bounded, changes_of, grouped, keys
-from riverrun.state.frames import beside, keep, numbers, pick, stack
+from riverrun.kernels.lateness import accounted, late_rows, open_until
+from riverrun.kernels.weights import changes_of
+from riverrun.kernels.windows import ALL, START, bounded, grouped, keys
+from riverrun.state.frames import beside, keep, numbers, pick, series, stack
 from riverrun.state.table import State, TableSpec
 
 
@@ -51,10 +52,9 @@ class TumblingKernel:
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]
         start = (numbers(arrived.get_column(TIME)) - self.offset) // self.size * self.size + self.offset
-        rows = beside(grouped(arrived, self.by), [pl.Series(START, start, dtype=pl.Int64)])
-        # first start of a window that is still kept, at the epoch's start
-        kept = start >= clock.start - self.horizon - self.size + 1
-        late = keep(arrived, ~kept & (numbers(arrived.get_column(WEIGHT)) > 0))
+        rows = beside(grouped(arrived, self.by), [series(START, start)])
+        kept = open_until(start + self.size, clock, self.horizon)
+        late = late_rows(arrived, kept)
         changed = self._cells.update(state, keep(rows, kept), clock.epoch, self._wanted(clock))
         values, new = list(self.aggregates.schema), changed.new
         if not self.update:

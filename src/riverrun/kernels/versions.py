@@ -6,18 +6,37 @@ only the newest can be asked for; it is kept in "base", unless it is a deletion.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
-from riverrun.columns import DELETED, OFFSET, PARTITION, RECEIVED, TIME, VERSION, WEIGHT
+from riverrun.columns import DELETED, OFFSET, PARTITION, RECEIVED, TIME, VERSION
 from riverrun.kernels.kernel import MIN_TIME, EpochClock
 from riverrun.kernels.matching import STAMP, Numbers, Timeline, key_numbers, slices
-from riverrun.state.equality import equijoin
-from riverrun.state.table import FOUND, State, TableSpec
+from riverrun.kernels.weights import signed
+from riverrun.state.frames import (
+    Mask,
+    beside,
+    constant,
+    filled,
+    frame_of,
+    keep,
+    numbers,
+    pick,
+    series,
+    stack,
+    take,
+    true,
+    typed,
+    without_nulls,
+)
+from riverrun.state.hashing import Hashes, hash_columns
+from riverrun.state.keys import equal_to_any, group_rows, last_of_each
+from riverrun.state.order import lexicographic
+from riverrun.state.table import FOUND, State, StateTable, TableSpec
 
 _PARTITIONS = 1024
 """Partition numbers of the log below this; above it, the number says which topic it is."""
@@ -51,32 +70,35 @@ class Versions:
 
         A deletion in a derived table is never late: it counts from `oldest` on, if not from its own time.
         """
-        rows = rows.drop_nulls(self.key)
+        rows = without_nulls(rows, self.key)
         if self.changelog:
-            log = (pl.col(PARTITION) % _PARTITIONS).cast(pl.String)
-            rows = rows.with_columns(pl.concat_str(log, pl.lit(":"), pl.col(OFFSET).cast(pl.String)).alias(VERSION))
+            if VERSION in self.columns:
+                log, offset = series("", numbers(rows.get_column(PARTITION)) % _PARTITIONS), rows.get_column(OFFSET)
+                named = log.cast(pl.String) + ":" + offset.cast(pl.String)
+                rows = beside(rows, [named.alias(VERSION)])
         else:
-            came = rows.filter(pl.col(WEIGHT) > 0)
-            gone = equijoin(rows.filter(pl.col(WEIGHT) < 0), came, self.key, "anti")
-            gone = gone.with_columns(pl.col(TIME).clip(lower_bound=oldest))
+            came, gone = signed(rows)
+            gone = keep(gone, ~equal_to_any(gone, came, self.key))
+            gone = beside(gone, [series(TIME, np.maximum(numbers(gone.get_column(TIME)), oldest))])
+            rows = stack([_deleted(gone, True), _deleted(came, False)])
             # there is no log to say which is the later one: that of the later epoch
-            rows = pl.concat([_deleted(gone, True), _deleted(came, False)]).with_columns(
-                pl.lit(clock.epoch, pl.Int64).cast(STAMP).alias(RECEIVED), pl.col(TIME).cast(pl.String).alias(VERSION)
-            )
-        return rows.select(list(self.columns)).cast(self.columns)
+            epoch = constant(RECEIVED, clock.epoch, pl.Int64(), rows.height).cast(STAMP)
+            rows = beside(rows, [epoch, rows.get_column(TIME).cast(pl.String).alias(VERSION)])
+        return typed(rows, self.columns)
 
     def winning(self, state: State, arrived: pl.DataFrame) -> pl.DataFrame:
         """Of the versions of one key and time the last, if it is later than the one that is known."""
         if arrived.is_empty():
             return arrived
-        last = arrived.sort(*_ORDER).unique([*self.key, TIME], keep="last", maintain_order=True)
-        held = state["versions"].lookup(last.select(*self.key, TIME))
-        later, equal = pl.lit(False), pl.lit(True)
+        address = [*self.key, TIME]
+        last = last_of_each(_in_order(arrived), address)
+        held = state["versions"].lookup(pick(last, address))
+        later, equal = ~true(held.get_column(FOUND)), np.ones(last.height, np.bool_)
         for name in (RECEIVED, PARTITION, OFFSET):
-            later |= equal & (pl.col(name) > pl.col(f"held{name}"))
-            equal &= pl.col(name) == pl.col(f"held{name}")
-        beside = last.with_columns(held[name].alias(f"held{name}") for name in (RECEIVED, PARTITION, OFFSET))
-        return beside.filter(~held[FOUND] | later).select(last.columns)
+            mine, theirs = numbers(last.get_column(name)), filled(held.get_column(name), 0)
+            later |= equal & (mine > theirs)
+            equal &= mine == theirs
+        return keep(last, later)
 
     def valid(
         self, state: State, rows: pl.DataFrame, on: Sequence[str], came: pl.DataFrame, clock: EpochClock
@@ -85,60 +107,83 @@ class Versions:
 
         -1 stands for none. Before is the state; `came` has not been put there.
         """
-        asked = rows.select(pl.col(key).alias(name) for key, name in zip(on, self.key, strict=True))
-        stored = self._stored(state, asked.with_columns(rows[TIME]).drop_nulls(), clock)
-        known = pl.concat([stored, came])
-        number, versions = key_numbers(asked, known.select(self.key))
-        old = _newest(number, rows, versions, known, np.arange(len(stored)))
+        asked = frame_of([rows.get_column(key).alias(name) for key, name in zip(on, self.key, strict=True)])
+        stored = self._stored(state, without_nulls(beside(asked, [rows.get_column(TIME)]), self.key), clock)
+        known = stack([stored, came])
+        number, versions = key_numbers(asked, pick(known, self.key))
+        time = numbers(rows.get_column(TIME))
+        old = _newest(number, time, versions, known, np.arange(len(stored)))
         if came.is_empty():
             return known, old, old
-        address = [*self.key, TIME]
-        standing = equijoin(stored.with_row_index(FOUND), came, address, "anti")[FOUND].to_numpy()
-        now = np.concatenate([standing.astype(np.int64), np.arange(len(stored), len(known))])
-        return known, old, _newest(number, rows, versions, known, now)
+        standing = np.flatnonzero(~equal_to_any(stored, came, [*self.key, TIME]))
+        now = np.concatenate([standing, np.arange(len(stored), len(known))])
+        return known, old, _newest(number, time, versions, known, now)
 
     def _stored(self, state: State, asked: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """The versions in state that can be valid at the times asked for, and some others of these keys."""
-        columns = list(self.columns)
-        spans = asked.group_by(self.key).agg(pl.col(TIME).min().alias("_from"), pl.col(TIME).max().alias("_to"))
-        keys = spans.select(self.key)
-        parts = [keys.hstack(state["base"].lookup(keys).get_columns()).filter(FOUND).select(columns)]
-        oldest = clock.start - self.horizon
-        for part in slices(spans["_from"].to_numpy(), self.horizon // 16):
-            span = spans if part is None else spans.filter(part)
-            lo, hi = int(span["_from"].to_numpy().min()), int(span["_to"].to_numpy().max()) + 1
-            # Most keys that change often have a version shortly before the rows; only the others are read to the end.
-            lo -= max(hi - lo, self.horizon // 64)
-            recent = state["versions"].probe_range(span.select(self.key), lo, hi)[0].select(columns)
-            parts.append(recent)
-            if lo > oldest:
-                early = equijoin(recent, span, self.key).filter(pl.col(TIME) <= pl.col("_from"))
-                rest = equijoin(span, early, self.key, "anti").select(self.key)
-                parts.append(state["versions"].probe_range(rest, MIN_TIME, lo)[0].select(columns))
-        return pl.concat(parts)
+        if asked.is_empty():
+            return self.columns.to_frame()
+        columns, groups = list(self.columns), group_rows(asked, self.key, hash_columns(asked, self.key))
+        keys, hashes, times = take(asked, groups.first), groups.hashes, numbers(asked.get_column(TIME))[groups.order]
+        first, last = (end.reduceat(times, groups.starts) for end in (np.minimum, np.maximum))
+        base = state["base"].lookup(keys, hashes)
+        parts = [pick(keep(beside(keys, base.get_columns()), true(base.get_column(FOUND))), columns)]
+        for part in slices(first, self.horizon // 16):
+            chosen = np.ones(len(groups), np.bool_) if part is None else part
+            parts += self._near(state["versions"], keys, hashes, (first, last), chosen, clock.start - self.horizon)
+        return stack(parts)
+
+    def _near(
+        self,
+        table: StateTable,
+        keys: pl.DataFrame,
+        hashes: Hashes | None,
+        spans: tuple[Numbers, Numbers],
+        chosen: Mask,
+        oldest: int,
+    ) -> Iterator[pl.DataFrame]:
+        """The versions of the chosen keys that can be valid in the span of each, and some others."""
+        assert hashes is not None
+        first, columns = spans[0][chosen], list(self.columns)
+        lo, hi = int(first.min()), int(spans[1][chosen].max()) + 1
+        # Most keys that change often have a version shortly before the rows; only the others are read to the end.
+        lo -= max(hi - lo, self.horizon // 64)
+        recent, at = table.probe_range(keep(keys, chosen), lo, hi, hashes[chosen])
+        yield pick(recent, columns)
+        if lo > oldest:
+            early = at[numbers(recent.get_column(TIME)) <= first[at]]
+            rest = chosen.copy()
+            rest[np.flatnonzero(chosen)[early]] = False
+            yield pick(table.probe_range(keep(keys, rest), MIN_TIME, lo, hashes[rest])[0], columns)
 
     def keep(self, state: State, came: pl.DataFrame, clock: EpochClock) -> None:
         """Puts the versions that `came` into the state, and takes from it what nobody can ask for any more."""
         versions, base, low = state["versions"], state["base"], clock.end - self.horizon
-        recent = pl.col(TIME) >= low
-        versions.put(came.filter(recent))
-        old = pl.concat([versions.scan(hi=low).select(came.columns), came.filter(~recent)])
+        recent = numbers(came.get_column(TIME)) >= low
+        versions.put(keep(came, recent))
+        old = stack([pick(versions.scan(hi=low), came.columns), keep(came, ~recent)])
         versions.release(low)
-        newest = old.sort(*_ORDER).unique(self.key, keep="last", maintain_order=True)
-        base.put(newest.filter(~pl.col(DELETED)))
-        base.remove(newest.filter(DELETED))
+        if old.height:
+            newest = last_of_each(_in_order(old), self.key)
+            deleted = true(newest.get_column(DELETED))
+            base.put(keep(newest, ~deleted))
+            base.remove(keep(newest, deleted))
+
+
+def _in_order(versions: pl.DataFrame) -> pl.DataFrame:
+    return take(versions, lexicographic(*(numbers(versions.get_column(name)) for name in _ORDER)))
 
 
 def _deleted(rows: pl.DataFrame, gone: bool) -> pl.DataFrame:
-    return rows.with_columns(pl.lit(gone).alias(DELETED))
+    return beside(rows, [constant(DELETED, gone, pl.Boolean(), rows.height)])
 
 
-def _newest(number: Numbers, rows: pl.DataFrame, versions: Numbers, known: pl.DataFrame, among: Numbers) -> Numbers:
+def _newest(number: Numbers, time: Numbers, versions: Numbers, known: pl.DataFrame, among: Numbers) -> Numbers:
     """For each row the newest version of its key that is not newer than it, unless that is a deletion."""
     if not len(among):
         return np.full(len(number), -1)
-    timeline = Timeline(versions[among], known[TIME].to_numpy()[among])
-    place = timeline.places(number, rows[TIME].to_numpy() + 1)[0] - 1
+    timeline = Timeline(versions[among], numbers(known.get_column(TIME))[among])
+    place = timeline.places(number, time + 1)[0] - 1
     version = among[timeline.order[np.maximum(place, 0)]]
-    there = (place >= 0) & (versions[version] == number) & ~known[DELETED].to_numpy()[version]
+    there = (place >= 0) & (versions[version] == number) & ~true(known.get_column(DELETED))[version]
     return np.where(there, version, -1)

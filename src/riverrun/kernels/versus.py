@@ -14,7 +14,7 @@ from functools import cached_property
 import polars as pl
 
 from riverrun.columns import TIME, WEIGHT
-from riverrun.kernels.changes import difference
+from riverrun.kernels.difference import difference
 from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.windows import ALL, WINDOW_END, WINDOW_START, keys
 from riverrun.state.equality import equijoin

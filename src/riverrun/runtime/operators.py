@@ -33,7 +33,7 @@ from riverrun.flow.schema import Schema
 from riverrun.kernels.aggregates import Agg, Aggregates
 from riverrun.kernels.apply import ApplyKernel
 from riverrun.kernels.as_of import AsOfKernel
-from riverrun.kernels.change_rows import ChangesKernel
+from riverrun.kernels.changes import ChangesKernel
 from riverrun.kernels.dedupe import DedupeKernel
 from riverrun.kernels.group import GroupKernel
 from riverrun.kernels.hopping import HoppingKernel

@@ -15,8 +15,10 @@ import polars as pl
 
 from riverrun.state.equality import equal_at
 from riverrun.state.frames import Mask, frame_of, pick, stack, take
-from riverrun.state.hashing import Hashes, hash_columns
-from riverrun.state.order import Indexes, ascending, lexicographic
+from riverrun.state.hashing import Hashes, hash_columns, quick_hashes
+from riverrun.state.order import Indexes, Integers, ascending, lexicographic
+
+_NO_ROWS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,9 @@ def _differ(values: Indexes | Hashes) -> Mask:
 
 def _agree(rows: pl.DataFrame, key: Sequence[str], groups: KeyGroups, begins: Mask) -> bool:
     """Whether the rows of each group have one key."""
-    if len(key) == 1 and rows.schema[key[0]].is_integer() and not rows.get_column(key[0]).null_count():
-        return True  # the hash of one integer can be undone
-    others = groups.order[~begins]
+    again = np.flatnonzero(~begins)
     return bool(
-        equal_at(rows, others, rows, groups.first[groups.numbers[others]], [(name, name) for name in key]).all()
+        equal_at(rows, groups.order[again], rows, groups.order[again - 1], [(name, name) for name in key]).all()
     )
 
 
@@ -117,38 +117,55 @@ def _exact_numbers(keys: pl.DataFrame) -> Indexes:
     return at.select(pl.col("").first().over(keys.columns)).to_series().to_numpy().astype(np.int64)
 
 
-def number_keys(*keys: pl.DataFrame, hashes: Sequence[Hashes] | None = None) -> tuple[list[Indexes], int]:
+def number_keys(*keys: pl.DataFrame) -> tuple[list[Indexes], int]:
     """Numbers for the rows of frames whose columns have the same types pairwise, and how many there are.
 
-    Equal keys have equal numbers, in whichever frame they are; null equals null.
+    Equal keys have equal numbers, in whichever frame they are; null equals null. Which number a key has says nothing.
     """
     names = [str(place) for place in range(keys[0].width)]
     alike = [frame_of([column.alias(name) for column, name in zip(frame, names, strict=True)]) for frame in keys]
-    if hashes is None:
-        hashes = [hash_columns(frame, names) for frame in alike]
-    groups = group_rows(stack(alike), names, np.concatenate(list(hashes)))
+    rows = stack(alike)
+    groups = group_rows(rows, names, quick_hashes(rows, names))
     return np.split(groups.numbers, np.cumsum([frame.height for frame in keys])[:-1]), len(groups)
+
+
+def agreeing(rows: pl.DataFrame, others: pl.DataFrame, key: Sequence[str]) -> tuple[Indexes, Indexes]:
+    """The places of the rows that agree in `key` with one of the others, and of that one: the first, if several do."""
+    if not rows.height or not others.height:
+        return _NO_ROWS, _NO_ROWS
+    mine, theirs = quick_hashes(rows, key), quick_hashes(others, key)
+    at, other = _equal_numbers(mine, theirs)
+    if not equal_at(rows, at, others, other, [(name, name) for name in key]).all():  # different keys share a hash
+        numbers, _ = number_keys(pick(rows, key), pick(others, key))
+        at, other = _equal_numbers(*numbers)
+    return at, other
+
+
+def _equal_numbers(mine: Integers, theirs: Integers) -> tuple[Indexes, Indexes]:
+    """The places of numbers that are among the others, and of the first of the others that is equal."""
+    order, other_order = ascending(mine), ascending(theirs)
+    wanted, there = mine[order], theirs[other_order]
+    found = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
+    hit = there[found] == wanted
+    return order[hit], other_order[found[hit]]
 
 
 def equal_to_any(rows: pl.DataFrame, others: pl.DataFrame, key: Sequence[str]) -> Mask:
     """Which rows agree in `key` with one of the others."""
-    if not rows.height or not others.height:
-        return np.zeros(rows.height, np.bool_)
-    (mine, theirs), count = number_keys(pick(rows, key), pick(others, key))
-    among = np.zeros(count, np.bool_)
-    among[theirs] = True
-    return among[mine]
+    among = np.zeros(rows.height, np.bool_)
+    among[agreeing(rows, others, key)[0]] = True
+    return among
 
 
 def first_of_each(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     """The first row of each key, in the order they are in."""
-    groups = group_rows(rows, key)
+    groups = group_rows(rows, key, quick_hashes(rows, key))
     return rows if len(groups) == rows.height else take(rows, np.sort(groups.first))
 
 
 def last_of_each(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     """The last row of each key, in the order they are in."""
-    groups = group_rows(rows, key)
+    groups = group_rows(rows, key, quick_hashes(rows, key))
     return rows if len(groups) == rows.height else take(rows, np.sort(groups.last))
 
 

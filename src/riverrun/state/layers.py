@@ -11,7 +11,19 @@ import polars as pl
 
 from riverrun.errors import Invalid
 from riverrun.state.equality import equal_values
-from riverrun.state.frames import Mask, constant, frame_of, keep, numbers, pick, stack, take, take_or_null, typed
+from riverrun.state.frames import (
+    Mask,
+    constant,
+    frame_of,
+    keep,
+    numbers,
+    pick,
+    series,
+    stack,
+    take,
+    take_or_null,
+    typed,
+)
 from riverrun.state.hashing import Hashes, hash_columns
 from riverrun.state.merge import newest
 from riverrun.state.order import Indexes, ascending, is_ascending
@@ -105,7 +117,7 @@ class RunTable:
         for layer in layers:
             where[layer.at] = np.arange(before, before + len(layer.at))
             before += len(layer.at)
-        found = pl.Series(FOUND, where >= 0)
+        found = series(FOUND, where >= 0)
         if not values:
             return found.to_frame()
         rows = stack([layer.run.take(layer.rows, values) for layer in layers]) if layers else pick(self._none, values)

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from riverrun.state.frames import Mask, constant, frame_of, index, numbers, take
+from riverrun.state.frames import Mask, constant, frame_of, index, numbers, series, take
 from riverrun.state.hashing import Hashes
 from riverrun.state.order import Indexes, ascending, lexicographic, written_out
 from riverrun.state.table import TableSpec
@@ -76,10 +76,11 @@ class SortedRun:
     def read(cls, batch: pa.RecordBatch, spec: TableSpec) -> SortedRun:
         """A run that was stored. Its columns are mapped until they are needed."""
         described = json.loads(batch.schema.metadata[_METADATA])
-        gone = batch.column(GONE).to_numpy(zero_copy_only=False)
+        # not by Arrow's `to_numpy`, which imports pandas first if there is one
+        gone, hashes = (numbers(cast(pl.Series, pl.from_arrow(batch.column(name)))) for name in (GONE, HASH))
         return cls(
             spec,
-            hashes=cast(Hashes, batch.column(HASH).to_numpy()),
+            hashes=hashes,
             gone=gone if gone.any() else None,
             segments=[RunSegment(*bounds) for bounds in described["segments"]],
             batch=batch,
@@ -90,8 +91,8 @@ class SortedRun:
         """The run as it is stored."""
         if self._batch is not None:
             return self._batch
-        gone = constant(GONE, False, pl.Boolean(), self.rows) if self.gone is None else pl.Series(GONE, self.gone)
-        columns = [*(column.rechunk() for column in self.frame), gone, pl.Series(HASH, self.hashes)]
+        gone = constant(GONE, False, pl.Boolean(), self.rows) if self.gone is None else series(GONE, self.gone)
+        columns = [*(column.rechunk() for column in self.frame), gone, series(HASH, self.hashes)]
         arrays = [column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in columns]
         described = {"segments": [[s.start, s.stop, s.lo, s.hi] for s in self.segments]}
         schema = pa.schema(

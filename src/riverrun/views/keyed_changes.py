@@ -1,7 +1,7 @@
 """What weighted rows come to for a keyed table: for every key an insert, a delete, or an old row and a new one.
 
 For whatever holds one row per key: views, compacted topics, alerts. Keys make the difference to `kernels.netting`, which
-only cancels equal rows, and weights to `kernels.changes`, which compares two tables. `kernels.change_rows` is an operator
+only cancels equal rows, and weights to `kernels.difference`, which compares two tables. `kernels.changes` is an operator
 of flows: changes as rows that people see.
 """
 

@@ -15,7 +15,8 @@ import polars as pl
 from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.kernels.aggregates.agg import Agg
 from riverrun.state.equality import equijoin
-from riverrun.state.frames import beside, cast, frame_of, keep, numbers, pick, take
+from riverrun.state.frames import beside, cast, frame_of, keep, numbers, pick, series, take
+from riverrun.state.hashing import quick_hashes
 from riverrun.state.keys import group_rows
 
 VALUE = "_value"
@@ -58,9 +59,10 @@ class Items:
         if self.kind.is_nested():
             each = items.group_by(names, maintain_order=True).agg(pl.col(TIMES).sum())
         else:
-            groups = group_rows(items, names)
+            groups = group_rows(items, names, quick_hashes(items, names))
+            order = groups.as_they_came()
             sums = np.add.reduceat(numbers(items.get_column(TIMES))[groups.order], groups.starts)
-            each = beside(take(pick(items, names), groups.first), [pl.Series(TIMES, sums, dtype=pl.Int64)])
+            each = beside(take(pick(items, names), groups.first[order]), [series(TIMES, sums[order])])
         return keep(each, numbers(each.get_column(TIMES)) != 0) if self.retracts else each
 
     def results(self, items: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:

@@ -17,7 +17,20 @@ import polars as pl
 
 from riverrun.errors import Invalid
 from riverrun.kernels.aggregates.exact import Floats, compensated, slices
-from riverrun.state.frames import cast, constant, filled, frame_of, null_unless, numbers, pick, present, stack, take
+from riverrun.state.frames import (
+    cast,
+    constant,
+    filled,
+    frame_of,
+    null_unless,
+    numbers,
+    pick,
+    present,
+    series,
+    stack,
+    take,
+)
+from riverrun.state.hashing import quick_hashes
 from riverrun.state.keys import KeyGroups, group_rows, pairs_of
 from riverrun.state.order import by_time_and_log
 
@@ -49,7 +62,7 @@ def combine(old: pl.DataFrame, new: pl.DataFrame, parts: Sequence[Part]) -> pl.D
 
 def reduce(rows: pl.DataFrame, key: Sequence[str], parts: Sequence[Part]) -> pl.DataFrame:
     """One row per distinct `key` with the columns of all parts, in the order of first appearance."""
-    groups = group_rows(rows, key)
+    groups = group_rows(rows, key, quick_hashes(rows, key))
     order = groups.as_they_came()
     cells = frame_of([*take(pick(rows, key), groups.first), *reduce_groups(rows, groups, parts)])
     return take(cells, order)
@@ -62,7 +75,7 @@ def reduce_groups(rows: pl.DataFrame, groups: KeyGroups, parts: Sequence[Part]) 
 
 def by_group(rows: pl.DataFrame, groups: KeyGroups, *reductions: pl.Expr) -> pl.DataFrame:
     """What Polars makes of each group, for types that NumPy does not have."""
-    number = pl.Series(_CELL, np.repeat(np.arange(len(groups)), groups.sizes))
+    number = series(_CELL, np.repeat(np.arange(len(groups)), groups.sizes))
     return take(rows, groups.order).hstack([number]).group_by(_CELL, maintain_order=True).agg(reductions).drop(_CELL)
 
 
@@ -83,11 +96,11 @@ class Count:
 
     def reduced(self, rows: pl.DataFrame, groups: KeyGroups) -> list[pl.Series]:
         if self.name in rows.columns:
-            return [pl.Series(self.name, _sums(numbers(rows.get_column(self.name)), groups))]
+            return [series(self.name, _sums(numbers(rows.get_column(self.name)), groups))]
         return [constant(self.name, 0, pl.Int64(), len(groups))]
 
     def plus(self, old: pl.DataFrame, new: pl.DataFrame) -> list[pl.Series]:
-        return [pl.Series(self.name, filled(old.get_column(self.name), 0) + numbers(new.get_column(self.name)))]
+        return [series(self.name, filled(old.get_column(self.name), 0) + numbers(new.get_column(self.name)))]
 
 
 @dataclass(frozen=True)
@@ -116,7 +129,7 @@ class Total:
             return [cast(sums.get_column(self.name), self.kind)]
         values = numbers(column)
         if _reach(values) * len(values) < self._limit:  # no group can overflow, since all rows together would not
-            return [pl.Series(self.name, _sums(values, groups))]
+            return [series(self.name, _sums(values, groups))]
         wide = by_group(pick(rows, [self.name]), groups, pl.col(self.name).cast(pl.Int128).sum())[self.name]
         if not wide.is_between(-self._limit, self._limit - 1).all():
             raise self._overflow()
@@ -134,7 +147,7 @@ class Total:
         total = a + b
         if (((a ^ total) & (b ^ total)) < 0).any():
             raise self._overflow()
-        return [pl.Series(self.name, total)]
+        return [series(self.name, total)]
 
     def _refuse_estimates(self, estimates: pl.Series) -> None:
         """One part in 10^9 covers what an estimate can be off."""
@@ -173,7 +186,7 @@ class Exact:
         return self._stored(*compensated(values, new.height))
 
     def _stored(self, value: Floats, error: Floats) -> list[pl.Series]:
-        return [pl.Series(self.name, value), pl.Series(self.error, error)]
+        return [series(self.name, value), series(self.error, error)]
 
 
 @dataclass(frozen=True)
@@ -198,7 +211,7 @@ class Extreme:
         values, there = numbers(column), present(column)
         if there is not None:
             values = np.where(there, values, _loser(values.dtype, self.largest))
-        ends = cast(pl.Series(self.name, least.reduceat(values[groups.order], groups.starts)), kind)
+        ends = cast(series(self.name, least.reduceat(values[groups.order], groups.starts)), kind)
         if there is None:
             return [ends]
         return [null_unless(ends, np.logical_or.reduceat(there[groups.order], groups.starts))]

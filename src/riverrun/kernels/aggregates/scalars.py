@@ -14,7 +14,7 @@ from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.kernels.aggregates.agg import Agg
 from riverrun.kernels.aggregates.exact import two_product, variance
 from riverrun.kernels.aggregates.parts import Count, Edge, Exact, Extreme, Part, Total
-from riverrun.state.frames import cast, filled, null_unless, numbers
+from riverrun.state.frames import cast, filled, null_unless, numbers, series
 
 ROWS = "_rows"
 """Part of every cell: how many rows it has. A cell without rows does not exist."""
@@ -63,7 +63,7 @@ class Counting:
         if self.span is None:
             return count
         # rounded once, at the end, so that 3 in 10 seconds are 0.3; Polars would multiply by 1 / span
-        return pl.Series(self.agg.name, count.to_numpy().astype(np.float64) * (self.agg.per or 0) / self.span)
+        return series(self.agg.name, count.to_numpy().astype(np.float64) * (self.agg.per or 0) / self.span)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ExactSum:
         count = _counted(rows, self.agg, f"{self.agg.name}#n")
         value, name = cast(rows.get_column(self.agg.column or ""), self.kind), f"{self.agg.name}#s"
         if not self.kind.is_decimal():
-            return [count, pl.Series(name, filled(value, 0) * numbers(count))]
+            return [count, series(name, filled(value, 0) * numbers(count))]
         total = pl.when(count > 0).then(value).when(count < 0).then(-value).otherwise(pl.lit(0, self.kind))
         return [count, pl.select(total.alias(name)).to_series()]
 
@@ -89,7 +89,7 @@ class ExactSum:
         count, value = numbers(cells.get_column(f"{self.agg.name}#n")), cells.get_column(f"{self.agg.name}#s")
         if self.agg.fn == "avg":
             with np.errstate(invalid="ignore", divide="ignore"):
-                value = pl.Series(numbers(value.cast(pl.Float64)) / count)
+                value = series("", numbers(value.cast(pl.Float64)) / count)
         return null_unless(value.alias(self.agg.name), count > 0)
 
 
@@ -119,14 +119,14 @@ class FloatSum:
         found, finite = [count], np.isfinite(value)
         if not finite.all():
             odd = {"nan": np.isnan(value), "up": value == np.inf, "down": value == -np.inf}
-            found += [pl.Series(self._named(part), weight * flag) for part, flag in odd.items()]
+            found += [series(self._named(part), weight * flag) for part, flag in odd.items()]
             value = np.where(finite, value, 0.0)
-        found.append(pl.Series(self._named("s"), value * weight))
+        found.append(series(self._named("s"), value * weight))
         if self.agg.fn == "stddev":
             with np.errstate(over="ignore", invalid="ignore"):
                 square, error = two_product(value, value)
-            found.append(pl.Series(self._named("q"), square * weight))
-            found.append(pl.Series(self._named("q~"), error * weight))
+            found.append(series(self._named("q"), square * weight))
+            found.append(series(self._named("q~"), error * weight))
         return found
 
     def result(self, cells: pl.DataFrame) -> pl.Series:
@@ -143,7 +143,7 @@ class FloatSum:
                 value = np.where(up, np.inf, np.where(down, -np.inf, total / count if self.agg.fn == "avg" else total))
                 value = np.where(nan | (up & down), np.nan, value)
                 enough = count > 0
-        return null_unless(pl.Series(self.agg.name, value), enough)
+        return null_unless(series(self.agg.name, value), enough)
 
 
 @dataclass(frozen=True)
@@ -193,4 +193,4 @@ class Edges:
 def _counted(rows: pl.DataFrame, agg: Agg, name: str) -> pl.Series:
     """The weight of every row that counts, 0 for others."""
     weight, counted = numbers(rows.get_column(WEIGHT)).astype(np.int64), agg.counted(rows)
-    return pl.Series(name, weight if counted is None else weight * counted)
+    return series(name, weight if counted is None else weight * counted)

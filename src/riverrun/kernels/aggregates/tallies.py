@@ -27,6 +27,7 @@ from riverrun.state.frames import (
     numbers,
     pick,
     present,
+    series,
     stack,
     take,
     take_or_null,
@@ -71,10 +72,10 @@ def _weighed(state: State, table: str, items: pl.DataFrame, cells: pl.DataFrame,
     held = state[table].lookup(values)
     before = filled(held.get_column(TIMES), 0)
     after = before + numbers(values.get_column(TIMES))
-    values = beside(values, [pl.Series(TIMES, after)])
+    values = beside(values, [series(TIMES, after)])
     state[table].put(keep(values, after != 0))
     state[table].remove(keep(values, (after == 0) & true(held.get_column(FOUND))))
-    return beside(items, [pl.Series(TIMES, after), pl.Series(_BEFORE, before)])
+    return beside(items, [series(TIMES, after), series(_BEFORE, before)])
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Distinct:
             fresh = ~true(state[table].lookup(values).get_column(FOUND))
             state[table].put(keep(values, fresh))
             added = np.bincount(numbers(items.get_column(CELL))[fresh], minlength=cells.height)
-        return [pl.Series(self.column, filled(old.get_column(self.column), 0) + added)]
+        return [series(self.column, filled(old.get_column(self.column), 0) + added)]
 
     def result(self, cells: pl.DataFrame) -> pl.Series:
         return cells[self.column].alias(self.items.agg.name)
@@ -144,7 +145,7 @@ class Extremes:
         members = state[f"{name}.members"]
         members.put(place.addressed(appeared, cells))
         members.remove(place.addressed(vanished, cells))
-        numbered = pl.Series(CELL, np.arange(cells.height, dtype=np.uint32))
+        numbered = series(CELL, np.arange(cells.height, dtype=np.uint32))
         current = frame_of([numbered, *(old.get_column(f"{name}#{column}").alias(column) for column in item)])
         there = present(current.get_column(item[0]))
         current = current if there is None else keep(current, there)
@@ -154,7 +155,7 @@ class Extremes:
             candidates[0] = keep(current, ~lost)
             places = numbers(current.get_column(CELL))[lost]
             rest, at = members.probe(take(pick(cells, place.address), places))
-            candidates.append(frame_of([pl.Series(CELL, places[at]), *pick(rest, item)]))
+            candidates.append(frame_of([series(CELL, places[at]), *pick(rest, item)]))
         best = self.items.ends(stack(candidates), [CELL])
         where = np.full(cells.height, -1)
         where[numbers(best.get_column(CELL))] = np.arange(best.height)
@@ -189,7 +190,7 @@ class Inventory:
         """The items of `cells`, or of those at the places `some`, by their place in the frame."""
         places = np.arange(cells.height) if some is None else numbers(some)
         held, at = state[self.table].probe(take(pick(cells, place.address), places))
-        numbered = pl.Series(CELL, places[at].astype(np.uint32))
+        numbered = series(CELL, places[at].astype(np.uint32))
         return self.items.summed(frame_of([numbered, *pick(held, [*self.items.columns, TIMES])]), [CELL])
 
     def write(
@@ -210,7 +211,7 @@ class Inventory:
         known = before.rename({TIMES: _BEFORE})
         each = equijoin(items, known, on, "left", maintain_order="left")
         total = numbers(each.get_column(TIMES)) + filled(each.get_column(_BEFORE), 0)
-        columns = [pl.Series(TIMES, total), constant(_EPOCH, 0, pl.Int64(), each.height)]
+        columns = [series(TIMES, total), constant(_EPOCH, 0, pl.Int64(), each.height)]
         each = frame_of([*pick(each, on), *columns])
         state[self.table].put(place.addressed(keep(each, total != 0), cells))
         state[self.table].remove(place.addressed(keep(each, total == 0), cells))

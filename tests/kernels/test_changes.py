@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.tables import Ops, Play, Row, Table, shown
-from riverrun.kernels.change_rows import ChangesKernel
+from riverrun.kernels.changes import ChangesKernel
 
 SCHEMA: dict[str, pl.DataType] = {"key": pl.String(), "part": pl.Float64(), "n": pl.Int64(), "real": pl.Float64()}
 KEY = ("key", "part")

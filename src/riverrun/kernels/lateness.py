@@ -1,0 +1,43 @@
+"""When a row is late, and what becomes of it.
+
+What a row can change is final when the watermark has come to its end: to the end of its window, or past the row itself
+where each is judged alone. A row is late when that, and the `horizon` that corrections are accepted for, had passed
+before its epoch began. The watermark at the epoch's start decides, so that rows of one epoch are treated alike.
+Retractions are never late: whoever issues them holds the watermark back.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from riverrun.columns import WATERMARK, WEIGHT
+from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.state.frames import Mask, beside, constant, keep, numbers
+from riverrun.state.order import Indexes
+
+
+def open_until(end: Indexes, clock: EpochClock, horizon: int = 0) -> Mask:
+    """Which of what is final at `end` could still change when the epoch began."""
+    return end > clock.start - horizon
+
+
+def in_time(time: Indexes, clock: EpochClock, horizon: int = 0) -> Mask:
+    """Which rows, each judged by its own time, came while they counted."""
+    return time >= clock.start - horizon
+
+
+def late_rows(rows: pl.DataFrame, counts: Mask) -> pl.DataFrame:
+    """The rows that do not count, retractions apart."""
+    return keep(rows, ~counts & (numbers(rows.get_column(WEIGHT)) > 0))
+
+
+def accounted(changes: pl.DataFrame, rows: pl.DataFrame, late: pl.DataFrame, clock: EpochClock, aside: bool) -> Step:
+    """The step of an operator over `rows`: its changes, the ledger, and the late rows where they are put aside."""
+    counts = Counts(
+        read=len(rows),
+        accepted=len(rows) - len(late),
+        late_dropped=0 if aside else len(late),
+        late_aside=len(late) if aside else 0,
+    )
+    missed = beside(late, [constant(WATERMARK, clock.start, pl.Int64(), late.height)]) if aside else None
+    return Step(changes, {"in": counts}, missed)
