@@ -114,6 +114,7 @@ def test_forms(sql: str, kind: str, expected: Any) -> None:
         ("cast('x' as int) + i", "a cast of 'x' to int"),
         ("coalesce('x', s) = i", "a cast of 'x' to bigint"),
         ("coalesce(md5('x'), s) = i", "coalesce(md5('x'), s)"),
+        ("i * dayofweek(date'1969-12-31') * 2147483647", "i * dayofweek(date'1969-12-31')"),
     ],
 )
 def test_what_is_refused_is_named_as_small_as_it_is(sql: str, part: str) -> None:

@@ -39,6 +39,8 @@ def arithmetic(given: Given) -> Term:
     if operator in _DIVISIONS:
         return division(operator, left, right)
     if operator in ("+", "*") and is_integral(given.type):
+        if any(term.rowless and term.constant is None for term in given.arguments):
+            given.refuse("has a number that Spark computes before, with those beside it")
         return _regrouped(given, operator, left, right)
     fails = is_integral(given.type)
     return strict(given.type, [left, right], lambda a, b: f"({a} {operator} {b})", may_fail=fails)
