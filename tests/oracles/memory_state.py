@@ -20,7 +20,7 @@ class MemoryTable:
 
     def __init__(self, spec: TableSpec) -> None:
         self._spec = spec
-        self._rows = spec.empty()
+        self._rows = spec.none
         self._low: int | None = None
 
     def probe(self, keys: pl.DataFrame, hashes: object = None) -> tuple[pl.DataFrame, Places]:

@@ -140,6 +140,8 @@ class AsOfKernel:
         return stack([marked(answered, True, False), marked(due, False, True)])
 
     def _changes(self, state: State, rows: pl.DataFrame, came: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
+        if rows.is_empty():
+            return self._none
         rows = take(rows, log_order(rows))
         known, old, new = self._versions.valid(state, rows, self.sides.left_on, came, clock)
         before, after = numbers(rows.get_column(BEFORE)), numbers(rows.get_column(AFTER))
@@ -159,6 +161,11 @@ class AsOfKernel:
         first = again & ~contested
         answers = stack([answers, self._issued(keep(rows, first), known, new[first], 1)])
         return stack([taken_back, take(answers, log_order(answers)) if contested.any() else answers])
+
+    @cached_property
+    def _none(self) -> pl.DataFrame:
+        """No changes."""
+        return self._issued(self._rows.none, self._versions.none, np.empty(0, np.int64), 1)
 
     def _issued(self, rows: pl.DataFrame, known: pl.DataFrame, version: Numbers, weight: int) -> pl.DataFrame:
         """Rows beside the versions with these numbers; -1 is none."""

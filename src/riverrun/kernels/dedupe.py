@@ -27,7 +27,7 @@ from riverrun.kernels.weights import refuse_retractions
 from riverrun.state.frames import keep, numbers, pick, take
 from riverrun.state.hashing import hash_columns
 from riverrun.state.keys import group_rows
-from riverrun.state.order import lexicographic
+from riverrun.state.order import lengths, lexicographic
 from riverrun.state.table import State, StateTable, TableSpec
 
 _ROUNDS = 8
@@ -99,10 +99,10 @@ def _keep(cluster: Numbers, time: Numbers, order: Numbers, kept: Mask, within: i
         if not len(open_):
             return kept
         starts = np.flatnonzero(np.diff(cluster[open_], prepend=-1))
-        lengths = np.diff(starts, append=len(open_))
-        first = open_[order[open_] == np.repeat(np.minimum.reduceat(order[open_], starts), lengths)]
+        sizes = lengths(starts, len(open_))
+        first = open_[order[open_] == np.repeat(np.minimum.reduceat(order[open_], starts), sizes)]
         kept[first] = True
-        open_ = open_[np.abs(time[open_] - np.repeat(time[first], lengths)) > within]
+        open_ = open_[np.abs(time[open_] - np.repeat(time[first], sizes)) > within]
     _keep_one_by_one(open_[np.lexsort((order[open_], cluster[open_]))], cluster, time, kept, within)
     return kept
 

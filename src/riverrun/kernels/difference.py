@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from riverrun.columns import WEIGHT
-from riverrun.kernels.weights import weighted
-from riverrun.state.equality import equijoin
+from riverrun.kernels.weights import changes_of
+from riverrun.state.frames import keep, pick
+from riverrun.state.keys import equal_to_any
 
 
 def difference(old: pl.DataFrame, new: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
@@ -16,9 +17,8 @@ def difference(old: pl.DataFrame, new: pl.DataFrame, key: Sequence[str]) -> pl.D
 
     Both have the same columns, and each row once. Rows in both do not appear; null equals null, NaN equals NaN.
     """
-    columns = new.columns
-    if old.is_empty() and new.is_empty():
-        return weighted(new, 1)
-    gone = equijoin(old.select(columns), new, columns, "anti")
-    came = equijoin(new, old, columns, "anti")
-    return pl.concat([weighted(gone, -1), weighted(came, 1)]).sort(*key, WEIGHT, maintain_order=True)
+    columns, old = new.columns, pick(old, new.columns)
+    gone = keep(old, ~equal_to_any(old, new, columns))
+    came = keep(new, ~equal_to_any(new, old, columns))
+    changes = changes_of(gone, came)
+    return changes.sort(*key, WEIGHT, maintain_order=True) if changes.height > 1 else changes

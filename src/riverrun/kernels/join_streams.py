@@ -74,8 +74,8 @@ class JoinStreamsKernel:
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         both = self._both
         changed = [self._changed(side, state[side.name], inputs[side.name], clock) for side in both]
-        left, right = self._concerned(state, changed, clock)
-        changes = self._issued(left, right, clock)
+        concerned = self._concerned(state, changed, clock)
+        changes = self._none if concerned is None else self._issued(*concerned, clock)
         for side, rows in zip(both, changed, strict=True):
             gone, came = (keep(rows, numbers(rows.get_column(mark))) for mark in (BEFORE, AFTER))
             side.kept.update(state[side.name], gone, came, clock.end - side.kept.time)
@@ -88,6 +88,8 @@ class JoinStreamsKernel:
 
     def _changed(self, side: JoinSide, table: StateTable, arrived: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """Rows that come (after, not before) and go (before, not after)."""
+        if arrived.is_empty():
+            return marked(side.kept.none, False, True)
         timely = keep(arrived, in_time(numbers(arrived.get_column(TIME)), clock))
         fresh, gone = (typed(rows, side.kept.columns) for rows in signed(timely))
         if not side.outer:
@@ -95,8 +97,10 @@ class JoinStreamsKernel:
         taken, fresh = replaced(side.kept, table, fresh, gone)
         return stack([marked(taken, True, False), marked(fresh, False, True)])
 
-    def _concerned(self, state: State, changed: list[pl.DataFrame], clock: EpochClock) -> tuple[PairedRows, PairedRows]:
-        """All rows that can be in a pair which comes or goes, or be issued alone or not any more."""
+    def _concerned(
+        self, state: State, changed: list[pl.DataFrame], clock: EpochClock
+    ) -> tuple[PairedRows, PairedRows] | None:
+        """All rows that can be in a pair which comes or goes, or be issued alone or not any more; None: there are none."""
         both = self._both
         held = [
             [side.kept.scan(state[side.name], clock.start - side.hi, clock.end - side.hi)] if side.outer else []
@@ -106,6 +110,8 @@ class JoinStreamsKernel:
             stack([pick(part, [*side.on, TIME]) for part in (rows, *dues)])
             for side, rows, dues in zip(both, changed, held, strict=True)
         ]
+        if not any(rows.height for rows in asking):
+            return None
         for at, side in enumerate(both):
             found = _near(state, side, both[1 - at], asking[1 - at])
             if side.outer:  # those that are due are there already
@@ -114,6 +120,12 @@ class JoinStreamsKernel:
             held[at].append(found)
         left, right = sides_of(both, held, changed)
         return left, right
+
+    @cached_property
+    def _none(self) -> pl.DataFrame:
+        """No changes."""
+        left, right = (side.kept.none for side in self._both)
+        return self._shown(left, right, 1)
 
     def _issued(self, left: PairedRows, right: PairedRows, clock: EpochClock) -> pl.DataFrame:
         """The changes: what is taken back first, each part in log order."""

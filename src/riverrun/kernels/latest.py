@@ -39,6 +39,8 @@ class LatestKernel:
         arrived, table = inputs["in"], state["rows"]
         refuse_retractions(arrived, "latest")
         counts = {"in": Counts(read=len(arrived), accepted=len(arrived))}
+        if arrived.is_empty():
+            return Step(self._unchanged, counts)
         rows = typed(arrived, self.tables["rows"].schema)
         groups = group_rows(rows, self.key)
         last = take(rows, _last_of(rows, groups))
@@ -46,7 +48,7 @@ class LatestKernel:
         places = placed(at, len(groups))
         newer = (places < 0) | _is_later(last, take_or_null(held, places))
         if not newer.any():
-            return Step(self._changes(held.clear(), held.clear()), counts)
+            return Step(self._unchanged, counts)
         hashes = groups.hashes
         table.put(keep(last, newer), None if hashes is None else hashes[newer])
         # a row that only stands elsewhere in the log changes nothing that is seen
@@ -56,6 +58,11 @@ class LatestKernel:
         differs[replaced] = ~equal_rows(take(held, places[replaced]), take(last, replaced), visible)
         old = take(held, places[groups.as_they_came(differs & (places >= 0))])
         return Step(self._changes(old, take(last, groups.as_they_came(differs))), counts)
+
+    @cached_property
+    def _unchanged(self) -> pl.DataFrame:
+        none = self.tables["rows"].none
+        return self._changes(none, none)
 
     def _changes(self, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
         visible = [*self.schema, TIME]

@@ -115,6 +115,11 @@ class KeptRows:
     def spec(self) -> TableSpec:
         return TableSpec({**self.columns, _BUCKET: pl.Int64()}, identity=ID, probe=self.on, bucket=_BUCKET)
 
+    @cached_property
+    def none(self) -> pl.DataFrame:
+        """No rows."""
+        return self.columns.to_frame()
+
     @property
     def _width(self) -> int:
         return max(self.time // _BUCKETS, 1)
@@ -139,8 +144,10 @@ class KeptRows:
 
     def update(self, table: StateTable, gone: pl.DataFrame, fresh: pl.DataFrame, low: int) -> None:
         """Removes and puts rows, and lets go of those that are older than `low`, all but a few."""
-        table.remove(self._bucketed(gone))
-        table.put(self._bucketed(keep(fresh, numbers(fresh.get_column(TIME)) >= low)))
+        if gone.height:
+            table.remove(self._bucketed(gone))
+        if fresh.height:
+            table.put(self._bucketed(keep(fresh, numbers(fresh.get_column(TIME)) >= low)))
         table.release(low // self._width)
 
     def _bucketed(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -164,7 +171,7 @@ def near(kept: KeptRows, table: StateTable, rows: pl.DataFrame, keys: Sequence[s
             parts.append(kept.probe(table, asked, int(times.min()) + lo, int(times.max()) + hi + 1)[0])
     if len(parts) > 1:
         return first_of_each(stack(parts), ID)
-    return parts[0] if parts else kept.columns.to_frame()
+    return parts[0] if parts else kept.none
 
 
 def slices(time: Numbers, width: int) -> Iterator[npt.NDArray[np.bool_] | None]:

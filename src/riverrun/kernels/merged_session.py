@@ -81,7 +81,7 @@ class MergedSessions:
 
     @cached_property
     def _none(self) -> pl.DataFrame:
-        return self.tables["sessions"].empty()
+        return self.tables["sessions"].none
 
     def _merge(
         self, table: StateTable, rows: pl.DataFrame, clock: EpochClock

@@ -13,7 +13,7 @@ from riverrun.state.equality import equal_at
 from riverrun.state.frames import Mask, keep, numbers, pick, take
 from riverrun.state.hashing import Hashes, quick_hashes
 from riverrun.state.keys import first_of_each, last_of_each
-from riverrun.state.order import Indexes, ascending
+from riverrun.state.order import Indexes, ascending, lengths
 
 
 def uncancelled(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
@@ -54,10 +54,10 @@ def _doubtful(hashes: Hashes, gone: Mask) -> tuple[Indexes, Indexes, Indexes]:
     order = ascending(hashes)
     starts = np.flatnonzero(np.concatenate([[True], np.diff(hashes[order]) != 0]))
     went = np.add.reduceat(gone[order].astype(np.int64), starts)
-    lengths = np.diff(starts, append=len(order))
-    mixed = (went > 0) & (went < lengths)
-    pairs = starts[mixed & (lengths == 2)]
-    return order[pairs], order[pairs + 1], np.sort(order[np.repeat(mixed & (lengths != 2), lengths)])
+    sizes = lengths(starts, len(order))
+    mixed = (went > 0) & (went < sizes)
+    pairs = starts[mixed & (sizes == 2)]
+    return order[pairs], order[pairs + 1], np.sort(order[np.repeat(mixed & (sizes != 2), sizes)])
 
 
 def _stay(rows: pl.DataFrame, columns: Sequence[str]) -> Mask:

@@ -29,6 +29,7 @@ from riverrun.kernels.weights import signed
 from riverrun.kernels.windows import WINDOW_END, WINDOW_START, extent, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.frames import keep, numbers, pick, series
+from riverrun.state.order import lengths
 from riverrun.state.table import State, StateTable, TableSpec
 
 
@@ -142,7 +143,7 @@ class SessionKernel:
         ordered = numbered.sort("_number", "_from", "_to", ARRIVAL)
         number, start, end = (ordered[name].to_numpy().astype(np.int64) for name in ("_number", "_from", "_to"))
         first = np.flatnonzero(apart(number, start, end, self.gap))
-        sizes = np.diff(first, append=len(ordered))
+        sizes = lengths(first, len(ordered))
         single = ordered[ARRIVAL].is_not_null().to_numpy()
         last = np.maximum.reduceat(end, first) if len(first) else end
         touched = np.logical_or.reduceat(single, first) if len(first) else single

@@ -12,7 +12,7 @@ import polars as pl
 from riverrun.columns import TIME
 from riverrun.kernels.windows import WINDOW_END, WINDOW_START
 from riverrun.state.frames import Mask, frame_of, pick
-from riverrun.state.order import Indexes, lexicographic
+from riverrun.state.order import Indexes, lengths, lexicographic
 
 FIRST, LAST, END, ISSUED = "_first", "_last", "_end", "_issued"
 SPAN = {FIRST: pl.Int64(), LAST: pl.Int64(), END: pl.Int64()}
@@ -39,7 +39,7 @@ class SpanClusters:
     @cached_property
     def numbers(self) -> Indexes:
         """The cluster of each span, in their order."""
-        return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self.order)))
+        return np.repeat(np.arange(len(self.starts)), lengths(self.starts, len(self.order)))
 
 
 def apart(number: Indexes, start: Indexes, end: Indexes, gap: int) -> Mask:

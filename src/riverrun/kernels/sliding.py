@@ -94,6 +94,8 @@ class SlidingKernel:
 
     def _take_away(self, rows: StateTable, retractions: pl.DataFrame) -> pl.DataFrame:
         """Removes the rows that were retracted, and gives them."""
+        if retractions.is_empty():
+            return self.tables["rows"].none
         lo, hi = extent(retractions[TIME])
         held = rows.probe_range(retractions.select(self._key).unique(maintain_order=True), lo, hi)[0]
         gone = cancelled(held, retractions, list(self.schema))
@@ -124,6 +126,8 @@ class SlidingKernel:
 
     def _results(self, rows: StateTable, moments: pl.DataFrame) -> pl.DataFrame:
         """The aggregates of the windows that end at these moments of their keys."""
+        if moments.is_empty():
+            return moments.hstack(pl.DataFrame(schema=dict(self.aggregates.schema)).get_columns())
         numbers = moments.select(self._key).unique(maintain_order=True).with_row_index("_number")
         lo, hi = extent(moments[TIME])
         found = _ranked(rows.probe_range(numbers.select(self._key), lo - self.size + 1, hi)[0], numbers, ORDER)

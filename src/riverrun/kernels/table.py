@@ -34,6 +34,9 @@ class TableKernel:
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived, table = inputs["in"], state["rows"]
+        counts = {"in": Counts(read=len(arrived), accepted=len(arrived))}
+        if arrived.is_empty():
+            return Step(self._unchanged, counts)
         groups = group_rows(arrived, self.key)
         newest = typed(take(arrived, groups.last), self.tables["rows"].schema)
         gone = true(take(pick(arrived, [DELETED]), groups.last).get_column(DELETED))
@@ -47,4 +50,9 @@ class TableKernel:
         table.remove(take(held, places[lost]))
         table.put(take(newest, came))
         old = take(held, places[groups.as_they_came((places >= 0) & ~same)])
-        return Step(changes_of(old, take(newest, came)), {"in": Counts(read=len(arrived), accepted=len(arrived))})
+        return Step(changes_of(old, take(newest, came)), counts)
+
+    @cached_property
+    def _unchanged(self) -> pl.DataFrame:
+        none = self.tables["rows"].none
+        return changes_of(none, none)

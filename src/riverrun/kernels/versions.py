@@ -58,6 +58,11 @@ class Versions:
         return pl.Schema({**self.schema, DELETED: pl.Boolean(), **_ORDER})
 
     @cached_property
+    def none(self) -> pl.DataFrame:
+        """No versions."""
+        return self.columns.to_frame()
+
+    @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         columns = dict(self.columns)
         return {
@@ -70,6 +75,8 @@ class Versions:
 
         A deletion in a derived table is never late: it counts from `oldest` on, if not from its own time.
         """
+        if rows.is_empty():
+            return self.none
         rows = without_nulls(rows, self.key)
         if self.changelog:
             if VERSION in self.columns:
@@ -122,7 +129,7 @@ class Versions:
     def _stored(self, state: State, asked: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """The versions in state that can be valid at the times asked for, and some others of these keys."""
         if asked.is_empty():
-            return self.columns.to_frame()
+            return self.none
         columns, groups = list(self.columns), group_rows(asked, self.key, hash_columns(asked, self.key))
         keys, hashes, times = take(asked, groups.first), groups.hashes, numbers(asked.get_column(TIME))[groups.order]
         first, last = (end.reduceat(times, groups.starts) for end in (np.minimum, np.maximum))

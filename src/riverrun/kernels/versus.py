@@ -16,6 +16,7 @@ import polars as pl
 from riverrun.columns import TIME, WEIGHT
 from riverrun.kernels.difference import difference
 from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.kernels.weights import weighted
 from riverrun.kernels.windows import ALL, WINDOW_END, WINDOW_START, keys
 from riverrun.state.equality import equijoin
 from riverrun.state.table import State, StateTable, TableSpec
@@ -40,6 +41,10 @@ class VersusKernel:
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived, windows = inputs["in"], state["windows"]
+        counts = {"in": Counts(read=len(arrived), accepted=len(arrived))}
+        if arrived.is_empty():
+            windows.release(clock.end - self.earlier)
+            return Step(self._unchanged, counts)
         touched = arrived.select(self.key).unique(maintain_order=True)
         # A changed window changes its own row, and, as the earlier one, that of the window after it.
         shown = pl.concat([touched, self._moved(touched, 1)]).unique(maintain_order=True)
@@ -49,7 +54,12 @@ class VersusKernel:
         windows.put(_addressed(present))
         changes = difference(old, self._compared(windows, shown), self.key)
         windows.release(clock.end - self.earlier)
-        return Step(changes, {"in": Counts(read=len(arrived), accepted=len(arrived))})
+        return Step(changes, counts)
+
+    @cached_property
+    def _unchanged(self) -> pl.DataFrame:
+        before = {f"{name}_before": kind for name, kind in self.schema.items() if name not in self.key}
+        return weighted(pl.DataFrame(schema={**self.schema, **before, TIME: pl.Int64()}), 1)
 
     def _compared(self, windows: StateTable, wanted: pl.DataFrame) -> pl.DataFrame:
         """The output rows of those `wanted` keys that exist."""

@@ -16,7 +16,7 @@ import polars as pl
 from riverrun.state.equality import equal_at
 from riverrun.state.frames import Mask, frame_of, pick, stack, take
 from riverrun.state.hashing import Hashes, hash_columns, quick_hashes
-from riverrun.state.order import Indexes, Integers, ascending, lexicographic
+from riverrun.state.order import Indexes, Integers, ascending, lengths, lexicographic
 
 _NO_ROWS = np.empty(0, np.int64)
 
@@ -49,8 +49,7 @@ class KeyGroups:
 
     @cached_property
     def sizes(self) -> Indexes:
-        sizes: Indexes = np.diff(self.starts, append=len(self.order))
-        return sizes
+        return lengths(self.starts, len(self.order))
 
     @cached_property
     def numbers(self) -> Indexes:

@@ -120,7 +120,9 @@ class RunTable:
         found = series(FOUND, where >= 0)
         if not values:
             return found.to_frame()
-        rows = stack([layer.run.take(layer.rows, values) for layer in layers]) if layers else pick(self._none, values)
+        rows = (
+            stack([layer.run.take(layer.rows, values) for layer in layers]) if layers else pick(self.spec.none, values)
+        )
         return take_or_null(rows, where).hstack([found])
 
     def scan(self, lo: int | None = None, hi: int | None = None) -> pl.DataFrame:
@@ -215,7 +217,7 @@ class RunTable:
     def _rows(self, layers: Sequence[Layer]) -> tuple[pl.DataFrame, Indexes]:
         """The living rows of layers, and for which of the keys each."""
         if not layers:
-            return self._none, np.empty(0, np.int64)
+            return self.spec.none, np.empty(0, np.int64)
         living = [layer.living() for layer in layers]
         return stack([layer.run.take(layer.rows) for layer in living]), np.concatenate([layer.at for layer in living])
 
@@ -229,10 +231,6 @@ class RunTable:
         chosen[newest(rows, hashes, self.spec)] = True
         parts = np.split(chosen, np.cumsum([len(layer.rows) for layer in layers])[:-1])
         return [Layer(layer.run, layer.rows[p], layer.at[p]) for layer, p in zip(layers, parts, strict=True)]
-
-    @cached_property
-    def _none(self) -> pl.DataFrame:
-        return self.spec.empty()
 
     def _at_least(self, lo: int | None) -> int | None:
         return lo if self.low is None else self.low if lo is None else max(lo, self.low)

@@ -76,7 +76,7 @@ class SortedRun:
     def read(cls, batch: pa.RecordBatch, spec: TableSpec) -> SortedRun:
         """A run that was stored. Its columns are mapped until they are needed."""
         described = json.loads(batch.schema.metadata[_METADATA])
-        # not by Arrow's `to_numpy`, which imports pandas first if there is one
+        # not by Arrow's `to_numpy`, which imports pandas if there is one
         gone, hashes = (numbers(cast(pl.Series, pl.from_arrow(batch.column(name)))) for name in (GONE, HASH))
         return cls(
             spec,
@@ -172,7 +172,7 @@ class SortedRun:
         chosen, wanted, found = index(rows), None, []
         for name in names:
             if self._frame is None and name not in self._columns and _is_copied(self.spec.schema[name]):
-                wanted = pa.array(rows) if wanted is None else wanted
+                wanted = _arrow_index(rows) if wanted is None else wanted
                 assert self._batch is not None
                 found.append(self._framed(name, self._batch.column(name).take(wanted)))
             else:
@@ -218,6 +218,11 @@ class SortedRun:
                 first, last = _narrow(times, first, last, bottom, top)
         which, rows = written_out(first + segment.start, last - first)
         return probes[which], rows
+
+
+def _arrow_index(rows: Indexes) -> pa.Array:
+    # `pa.array` imports pandas, if there is one, to ask whether this is a part of it
+    return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))])
 
 
 def _is_copied(kind: pl.DataType) -> bool:

@@ -56,7 +56,9 @@ class TableSpec:
         """At most one row per address."""
         return len(self.key) == len(self.address)
 
-    def empty(self) -> pl.DataFrame:
+    @cached_property
+    def none(self) -> pl.DataFrame:
+        """No rows."""
         return pl.DataFrame(schema=dict(self.schema))
 
 
