@@ -125,7 +125,9 @@ class Watermarks:
         head = pa.array([None], lines[0].type), pa.array([self.watermark]), pa.array([self.until])
         batch = pa.record_batch([pa.concat_arrays(both) for both in zip(head, lines, strict=True)], names=list(HEARD))
         out = pa.BufferOutputStream()
-        with pa.ipc.new_file(out, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)) as file:
+        with pa.ipc.new_file(
+            out, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+        ) as file:
             file.write_batch(batch)
         return bytes(out.getvalue())
 

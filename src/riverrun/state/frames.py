@@ -21,6 +21,7 @@ from riverrun.state.order import Indexes
 
 Mask = npt.NDArray[np.bool_]
 Kinds = Mapping[str, pl.DataType]
+_FEW = 1000  # rows that are not worth another thread
 
 
 def series(name: str, values: npt.NDArray[Any]) -> pl.Series:
@@ -80,12 +81,20 @@ def keep(rows: pl.DataFrame, mask: Mask) -> pl.DataFrame:
 
 def take(rows: pl.DataFrame, places: Indexes) -> pl.DataFrame:
     """The rows at these places, in this order."""
-    return rows[index(places)]
+    return _gathered(rows, index(places))
 
 
 def take_or_null(rows: pl.DataFrame, places: Indexes) -> pl.DataFrame:
     """The same, and a row of nulls for each place that is negative."""
-    return rows[series("", places).cast(pl.UInt32, strict=False)]
+    return _gathered(rows, series("", places).cast(pl.UInt32, strict=False))
+
+
+def _gathered(rows: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
+    if len(places) > _FEW:
+        return rows[places]
+    # As a whole they would be gathered by another thread, which takes long to be woken where processors are busy.
+    columns = rows.get_columns()
+    return frame_of([pl.Series._from_pyseries(column._s.gather_with_series(places._s)) for column in columns])
 
 
 def index(places: Indexes) -> pl.Series:
@@ -101,7 +110,9 @@ def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     total = filled[0]
     for frame in filled[1:]:
         total = total.vstack(frame)
-    return total.rechunk()
+    if total.height > _FEW:
+        return total.rechunk()
+    return frame_of([column.rechunk() for column in total.get_columns()])
 
 
 def typed(rows: pl.DataFrame, kinds: Kinds) -> pl.DataFrame:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from riverrun.state.equality import equal_values
-from riverrun.state.frames import Mask, beside, index, keep
+from riverrun.state.frames import Mask, beside, index, keep, pick, series
 from riverrun.views.layout import DELETE, INSERT, NEW, OLD, OP
 
 # Beside columns of any name: those of rows in flows begin with an underscore or are people's, and are never called so.
@@ -41,8 +41,9 @@ def net(rows: pl.DataFrame, weight: str, key: Sequence[str]) -> pl.DataFrame:
     last = np.append(first[1:], True)[: rows.height]
     adds = rows[weight].to_numpy() > 0
     operation = np.where(first & last, np.where(adds, INSERT, DELETE), np.where(first, OLD, NEW)).astype(np.int8)
-    changes = beside(rows.drop(weight), [pl.Series(OP, operation)])
-    return _without_same(changes, operation, [name for name in changes.columns if name != OP and name not in key])
+    columns = [name for name in rows.columns if name != weight]
+    changes = beside(pick(rows, columns), [series(OP, operation)])
+    return _without_same(changes, operation, [name for name in columns if name not in key])
 
 
 def _begins(rows: pl.DataFrame, key: Sequence[str]) -> Mask:
