@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from oracles.memory_state import MemoryTable
 from riverrun.columns import TIME
 from riverrun.kernels.matching import KeptRows, Timeline, key_numbers, log_order, near, slices, written_out
+from riverrun.state.hashing import hash_columns
 
 TIMES = st.one_of(st.integers(-5, 5), st.sampled_from([-(1 << 61), 1 << 61]))
 POINTS = st.lists(st.tuples(st.integers(-1, 3), TIMES), max_size=12)
@@ -75,7 +76,7 @@ def test_a_key_is_only_read_around_the_times_of_its_rows() -> None:
     kept.update(table, rows.clear(), rows, 0)
     # a straggler of another key must not widen what is read of this one
     rows = pl.DataFrame({"k": ["hot", "cold", None], TIME: [99_990, 10, 5]})
-    found = near(kept, table, rows, ["k"], -10, 10)
+    found = near(kept, table, rows, ["k"], hash_columns(rows, ["k"]), -10, 10)
     assert 11 <= len(found) < 10_000
     assert int(found[TIME].to_numpy().min()) > 80_000
     assert found["_offset"].is_unique().all()

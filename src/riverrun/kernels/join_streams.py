@@ -31,6 +31,7 @@ from riverrun.kernels.pairing import JoinSide, PairedRows, alone, pair_id, pairs
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
 from riverrun.kernels.weights import signed
 from riverrun.state.frames import beside, constant, keep, numbers, pick, series, stack, take, typed, without_nulls
+from riverrun.state.hashing import Hashes, hash_columns
 from riverrun.state.table import State, StateTable, TableSpec
 
 _HIDDEN = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64(), RECEIVED: STAMP}
@@ -74,11 +75,13 @@ class JoinStreamsKernel:
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         both = self._both
         changed = [self._changed(side, state[side.name], inputs[side.name], clock) for side in both]
-        concerned = self._concerned(state, changed, clock)
+        hashes = [hash_columns(rows, side.on) for side, rows in zip(both, changed, strict=True)]
+        concerned = self._concerned(state, changed, hashes, clock)
         changes = self._none if concerned is None else self._issued(*concerned, clock)
-        for side, rows in zip(both, changed, strict=True):
-            gone, came = (keep(rows, numbers(rows.get_column(mark))) for mark in (BEFORE, AFTER))
-            side.kept.update(state[side.name], gone, came, clock.end - side.kept.time)
+        for side, rows, hashed in zip(both, changed, hashes, strict=True):
+            gone, came = (numbers(rows.get_column(mark)) for mark in (BEFORE, AFTER))
+            low = clock.end - side.kept.time
+            side.kept.update(state[side.name], keep(rows, gone), keep(rows, came), low, hashed[came])
         counts: dict[str, Counts] = {side.name: self._counts(inputs[side.name], clock) for side in both}
         return Step(changes, counts)
 
@@ -98,7 +101,7 @@ class JoinStreamsKernel:
         return stack([marked(taken, True, False), marked(fresh, False, True)])
 
     def _concerned(
-        self, state: State, changed: list[pl.DataFrame], clock: EpochClock
+        self, state: State, changed: list[pl.DataFrame], hashes: list[Hashes], clock: EpochClock
     ) -> tuple[PairedRows, PairedRows] | None:
         """All rows that can be in a pair which comes or goes, or be issued alone or not any more; None: there are none."""
         both = self._both
@@ -113,7 +116,10 @@ class JoinStreamsKernel:
         if not any(rows.height for rows in asking):
             return None
         for at, side in enumerate(both):
-            found = _near(state, side, both[1 - at], asking[1 - at])
+            other, rows = both[1 - at], asking[1 - at]
+            due = hash_columns(rows[len(hashes[1 - at]) :], other.on)
+            hashed = np.concatenate([hashes[1 - at], due]) if len(due) else hashes[1 - at]
+            found = near(side.kept, state[side.name], rows, other.on, hashed, other.lo, other.hi)
             if side.outer:  # those that are due are there already
                 over = numbers(found.get_column(TIME)) + side.hi
                 found = keep(found, (over < clock.start) | (over >= clock.end))
@@ -150,8 +156,3 @@ class JoinStreamsKernel:
         sign = constant(WEIGHT, weight, pl.Int8(), first.height)
         shown = self.sides.joined(left, right)
         return beside(shown, [first.get_column(TIME), sign, *pair_id(left, right), received])
-
-
-def _near(state: State, side: JoinSide, other: JoinSide, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `side` in the state that may be partners of `rows` of the other side."""
-    return near(side.kept, state[side.name], rows, other.on, other.lo, other.hi)

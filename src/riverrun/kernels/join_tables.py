@@ -69,7 +69,7 @@ class JoinTablesKernel:
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         counts = {name: Counts(read=len(rows), accepted=len(rows)) for name, rows in inputs.items()}
         if all(rows.is_empty() for rows in inputs.values()):
-            return Step(weighted(pl.DataFrame(schema={**self.sides.schema, TIME: pl.Int64()}), 1), counts)
+            return Step(self._unchanged, counts)
         left, right = self._left, self._right
         left_versions, right_versions = left.moved(inputs[LEFT]), right.moved(inputs[RIGHT])
         left_partners = left.partners(state, *left_versions, self._keys(right_versions, RIGHT, left.on))
@@ -81,6 +81,10 @@ class JoinTablesKernel:
             for moved in zip(left_versions, right_versions, strict=True)
         )
         return Step(self._changes(gone, came), counts)
+
+    @cached_property
+    def _unchanged(self) -> pl.DataFrame:
+        return weighted(pl.DataFrame(schema={**self.sides.schema, TIME: pl.Int64()}), 1)
 
     def _keys(self, versions: tuple[Version, Version], side: str, names: tuple[str, ...]) -> pl.DataFrame:
         """The join keys that rows of one side have before and after, under the names of the other side."""

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import polars as pl
 
 from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, TIME
-from riverrun.state.frames import beside, constant, frame_of, keep, numbers, pick, present, series, stack, without_nulls
-from riverrun.state.keys import equal_to_any, first_of_each, number_keys
+from riverrun.state.frames import beside, constant, frame_of, keep, numbers, pick, present, series, stack, take
+from riverrun.state.hashing import Hashes
+from riverrun.state.keys import equal_to_any, first_of_each, group_rows, number_keys
 from riverrun.state.order import ascending
 from riverrun.state.table import StateTable, TableSpec
 
@@ -124,9 +125,11 @@ class KeptRows:
     def _width(self) -> int:
         return max(self.time // _BUCKETS, 1)
 
-    def probe(self, table: StateTable, keys: pl.DataFrame, lo: int, hi: int) -> tuple[pl.DataFrame, Numbers]:
+    def probe(
+        self, table: StateTable, keys: pl.DataFrame, lo: int, hi: int, hashes: Hashes | None = None
+    ) -> tuple[pl.DataFrame, Numbers]:
         """The rows of these keys with a time in [lo, hi), and some with a time near it; and the place of each's key."""
-        rows, at = table.probe_range(keys, lo // self._width, (hi - 1) // self._width + 1)
+        rows, at = table.probe_range(keys, lo // self._width, (hi - 1) // self._width + 1, hashes)
         return pick(rows, self.columns), at
 
     def scan(self, table: StateTable, lo: int, hi: int) -> pl.DataFrame:
@@ -142,33 +145,43 @@ class KeptRows:
         found = pick(table.probe(asked)[0], self.columns)
         return keep(found, equal_to_any(found, rows, ID))
 
-    def update(self, table: StateTable, gone: pl.DataFrame, fresh: pl.DataFrame, low: int) -> None:
+    def update(
+        self, table: StateTable, gone: pl.DataFrame, fresh: pl.DataFrame, low: int, hashes: Hashes | None = None
+    ) -> None:
         """Removes and puts rows, and lets go of those that are older than `low`, all but a few."""
         if gone.height:
             table.remove(self._bucketed(gone))
         if fresh.height:
-            table.put(self._bucketed(keep(fresh, numbers(fresh.get_column(TIME)) >= low)))
+            counts = numbers(fresh.get_column(TIME)) >= low
+            table.put(self._bucketed(keep(fresh, counts)), None if hashes is None else hashes[counts])
         table.release(low // self._width)
 
     def _bucketed(self, rows: pl.DataFrame) -> pl.DataFrame:
         return beside(rows, [series(_BUCKET, numbers(rows.get_column(TIME)) // self._width)])
 
 
-def near(kept: KeptRows, table: StateTable, rows: pl.DataFrame, keys: Sequence[str], lo: int, hi: int) -> pl.DataFrame:
+def near(
+    kept: KeptRows, table: StateTable, rows: pl.DataFrame, keys: Sequence[str], hashes: Hashes, lo: int, hi: int
+) -> pl.DataFrame:
     """The table's rows, each once, that are equal in key to the `keys` of some of `rows` and in reach of its time.
+
+    `hashes` are those of the keys.
 
     Rows a little out of reach can be among them. A key is only read at times around those of its own rows, so that
     neither a straggler nor a key with a long history makes it read what nobody can match.
     """
     parts = []
     for part in slices(numbers(rows.get_column(TIME)), _SPANS * (hi - lo)):
-        chosen = rows if part is None else keep(rows, part)
-        named = [chosen.get_column(key).alias(name) for key, name in zip(keys, kept.on, strict=True)]
-        wanted = without_nulls(frame_of(named), kept.on)
-        times = numbers(chosen.get_column(TIME))
-        if wanted.height:
-            asked = first_of_each(wanted, kept.on)
-            parts.append(kept.probe(table, asked, int(times.min()) + lo, int(times.max()) + hi + 1)[0])
+        chosen, hashed = (rows, hashes) if part is None else (keep(rows, part), hashes[part])
+        named = frame_of([chosen.get_column(key).alias(name) for key, name in zip(keys, kept.on, strict=True)])
+        groups, times = group_rows(named, kept.on, hashed), numbers(chosen.get_column(TIME))
+        asked, hashed = take(named, groups.first), hashed[groups.first]
+        for name in kept.on:
+            there = present(asked.get_column(name))
+            if there is not None:
+                asked, hashed = keep(asked, there), hashed[there]
+        if asked.height:
+            parts.append(kept.probe(table, asked, int(times.min()) + lo, int(times.max()) + hi + 1, hashed)[0])
     if len(parts) > 1:
         return first_of_each(stack(parts), ID)
     return parts[0] if parts else kept.none
