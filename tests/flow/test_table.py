@@ -113,3 +113,9 @@ def test_refusals(
     call: Callable[..., Any], message: str, users: Table, accounts: Table, orders: Stream, refusal: Refusal
 ) -> None:
     assert refusal(call, users, accounts, orders).startswith(message)
+
+
+def test_changes_of_a_table_whose_key_is_called_as_what_they_make() -> None:
+    table = Flow("f").table("t", "id int, _before string", key="id")
+    with pytest.raises(Invalid, match="changes\\(\\) makes a column _before, and the table's key has one"):
+        table.group("_before").agg(n=rr.count()).changes()

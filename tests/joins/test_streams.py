@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -170,3 +171,22 @@ def test_windows_behind_a_join_wait_for_it() -> None:
     found = run_flow(flow, script, drain=False)
     assert [(row["window_start"], row["rows"], row["clicks"]) for row in found.views["windows"]] == [(at(0), 1, 0)]
     assert found.ledger_of("window")["late_dropped"] == 0
+
+
+@pytest.mark.parametrize("name", ["_before", "_after", "_op"])
+def test_columns_that_changes_make_pass_through_joins(name: str) -> None:
+    """A derived topic of changes, read again and joined."""
+    flow = rr.Flow("again")
+    read = flow.stream("s", f"k int, {name} string, at timestamp", time="at")
+    other = flow.stream("o", "k int, y int, at timestamp", time="at")
+    table = flow.table("b", "k int, z int, at timestamp", key="k", time="at")
+    flow.view("joined", read.join(other, on="k", within="10 s", how="left").select("k", name, "y"))
+    flow.view("dated", read.as_of(table, on="k").select("k", name, "z"))
+    rows = {
+        "s": [{"k": 1, name: "said", "at": at(2)}],
+        "o": [{"k": 1, "y": 7, "at": at(1)}],
+        "b": [{"k": 1, "z": 8, "at": at(1)}],
+    }
+    views = run_flow(flow, rows).views
+    assert views["joined"] == [{"k": 1, name: "said", "y": 7}]
+    assert views["dated"] == [{"k": 1, name: "said", "z": 8}]

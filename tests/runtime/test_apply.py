@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,8 @@ import riverrun as rr
 from oracles.orders import at
 from riverrun.errors import Invalid
 from riverrun.flow.fingerprint import fingerprints
-from riverrun.testing import Advance, Crash, run_flow
+from riverrun.state.hashing import hash_columns
+from riverrun.testing import Advance, Crash, local, run_flow
 
 SCHEMA = "card string, amount double, at timestamp"
 ROWS = st.lists(
@@ -175,3 +178,56 @@ def test_a_changed_function_is_another_computation() -> None:
     assert prints(add_up) == prints(add_up)
     assert prints(add_up) != prints(lambda state, rows, clock: (state, rows))
     assert prints(rr.per_key(add_up_one)) != prints(rr.per_key(lambda state, rows, clock: (None, [])))
+
+
+def silence(state: dict[str, Any] | None, rows: list[dict[str, Any]], clock: Any) -> tuple[Any, Any]:
+    """A card of which nothing was heard for ten seconds."""
+    if rows:
+        last = rows[-1]["_time"]
+        return {"last": last, "_wake": last + 10 * SECOND}, []
+    assert state is not None
+    return {"last": state["last"], "_wake": state["_wake"]}, [{"last": state["last"], "_time": state["_wake"]}]
+
+
+def test_a_time_that_has_passed_already_wakes_in_the_same_step() -> None:
+    flow = rr.Flow("cards")
+    payments = flow.stream("payments", SCHEMA, time="at")
+    quiet = payments.apply(rr.per_key(silence), by="card", state="last timestamp", output="card string, last timestamp")
+    flow.view("quiet", quiet)
+    flow.view("windows", quiet.window(rr.tumbling("10 seconds")).agg(n=rr.count()))
+    rows = [{"card": "a", "amount": 1.0, "at": at(0)}, {"card": "b", "amount": 1.0, "at": at(100)}]
+    together, apart = run_flow(flow, {"payments": rows}), run_flow(flow, [{"payments": [row]} for row in rows])
+    assert together.views == apart.views
+    assert [row["n"] for row in together.views["windows"]] == [1, 1]
+    # a card that gives back the time it was woken at is not woken by it again
+    assert [row["card"] for row in run_flow(flow, {"payments": rows}, drain=False).views["quiet"]] == ["a"]
+
+
+def test_who_never_stops_asking_is_told() -> None:
+    def restless(state: Any, rows: Any, clock: Any) -> tuple[Any, Any]:
+        time = rows[-1]["_time"] if rows else state["_wake"]
+        return {"n": 1, "_wake": time + SECOND / 1_000_000}, []
+
+    flow = rr.Flow("cards")
+    flow.view(
+        "v", flow.stream("payments", SCHEMA, time="at").apply(rr.per_key(restless), "card", "n int", "card string")
+    )
+    rows = [{"card": "a", "amount": 1.0, "at": at(0)}, {"card": "b", "amount": 1.0, "at": at(100)}]
+    with pytest.raises(Invalid, match="asks to be woken 10000 times in one step"):
+        run_flow(flow, {"payments": rows})
+
+
+def test_rows_of_two_shards_have_different_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys whose hashes differ in the bit that decides the shard, and agree in those above."""
+    keys = pl.DataFrame({"k": np.arange(300_000)})
+    upper = hash_columns(keys, ["k"]) >> np.uint64(32)
+    order = np.argsort(upper)
+    near = np.flatnonzero((upper[order][1:] ^ upper[order][:-1]) == 1)[0]
+    rows = [{"k": int(k), "at": at(0)} for k in order[near : near + 2]]
+    flow = rr.Flow("same")
+    same = flow.stream("s", "k long, at timestamp", time="at").apply(
+        lambda state, rows, clock: (state.clear(), rows.select("k")), by="k", state="x int", output="k long"
+    )
+    flow.view("rows", same)
+    monkeypatch.setattr(local, "compute_epoch", partial(local.compute_epoch, together=False))
+    assert len(run_flow(flow, {"s": rows}, shards=2).views["rows"]) == 2

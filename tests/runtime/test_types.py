@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -31,7 +31,7 @@ from riverrun.flow.aggregates import (
 )
 from riverrun.flow.stream import Stream
 from riverrun.flow.windows import hopping, session, tumbling
-from riverrun.testing import assert_same_as_batch, assert_same_batching
+from riverrun.testing import assert_same_as_batch, assert_same_batching, run_flow
 
 SCHEMA = """
     `Odd Name` string, d decimal(12, 2), day date, ok boolean, w timestamp, raw binary, tags array<string>,
@@ -123,3 +123,19 @@ def test_odd_names_and_types_in_keys() -> None:
 def test_a_key_cannot_be_nested() -> None:
     with pytest.raises(Invalid, match=r"'tags' is array<string>, which cannot be a key"):
         flow_of(lambda flow, s: flow.view("v", s.group("tags").agg(n=count())))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("date", date(2026, 1, 1)), ("timestamp", at(1)), ("timestamp_ntz", datetime(2026, 1, 1)), ("boolean", True)]
+    + [(kind, 3) for kind in ("tinyint", "smallint", "int", "bigint")]
+    + [("float", 1.5), ("double", 1.5), ("string", "x")],
+)
+def test_the_least_and_the_largest_where_one_key_has_only_nulls(kind: str, value: Any) -> None:
+    flow = Flow("least")
+    rows = flow.stream("s", f"k int, v {kind}, at timestamp", time="at")
+    flow.view("ends", rows.group("k").agg(low=min("v"), high=max("v")))
+    given = [{"k": 1, "v": None, "at": at(1)}, {"k": 2, "v": value, "at": at(1)}, {"k": 2, "v": None, "at": at(1)}]
+    empty, full = run_flow(flow, {"s": given}).views["ends"]
+    assert (empty["low"], empty["high"]) == (None, None)
+    assert (full["low"], full["high"]) == (value, value)

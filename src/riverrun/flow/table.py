@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NoReturn
 
+from riverrun.columns import AFTER, BEFORE, OP
 from riverrun.durations import Duration, show
 from riverrun.errors import Invalid
 from riverrun.flow import names
@@ -71,6 +72,12 @@ class Table(Relation):
         """The table's changes as a stream: `_op` (insert, update, delete), `_before`, `_after`."""
         from riverrun.flow.stream import Stream
 
+        taken = [name for name in self.node.key if name in (OP, BEFORE, AFTER)]
+        if taken:
+            raise Invalid(
+                f"changes() makes a column {taken[0]}, and the table's key has one",
+                hint="Give the key's column another name with select before",
+            )
         return Stream(self.graph, self._add(Changes))
 
     def __getattr__(self, name: str) -> NoReturn:

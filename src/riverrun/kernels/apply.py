@@ -22,12 +22,13 @@ from riverrun.errors import Invalid, RiverrunError
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Counts, EpochClock, Step
 from riverrun.kernels.weights import refuse_retractions
 from riverrun.state.equality import equijoin
-from riverrun.state.frames import series
+from riverrun.state.frames import beside, constant, series
 from riverrun.state.hashing import hash_columns
 from riverrun.state.table import State, TableSpec
 
 WAKE = "_wake"
 STAMP = pl.Datetime("us", "UTC")
+_MOST_ROUNDS = 10_000
 
 Function = Callable[[pl.DataFrame, pl.DataFrame, "ApplyClock"], tuple[pl.DataFrame, pl.DataFrame]]
 
@@ -78,14 +79,36 @@ class ApplyKernel:
         by = list(self.by)
         woken = state["wakes"].scan(hi=clock.end + 1)
         touched = pl.concat([rows.select(by), woken.select(by)]).unique(maintain_order=True)
-        before = state["remembered"].probe(touched)[0]
-        before = equijoin(touched, before, by, "inner", maintain_order="left")
+        stored = equijoin(touched, state["remembered"].probe(touched)[0], by, "inner", maintain_order="left")
+        after, out = self._round(stored, rows, touched, woken, clock)
+        handed_on = [out]
+        # Who asks to be woken at a time that has passed is woken in this step, as in smaller epochs.
+        while clock.end < MAX_TIME and len(woken := after.filter(pl.col(WAKE) <= clock.end).select(*by, WAKE)):
+            if len(handed_on) > _MOST_ROUNDS:
+                raise Invalid(
+                    f"{self.who} asks to be woken {_MOST_ROUNDS} times in one step", hint="Ask for later times"
+                )
+            keys = woken.select(by)
+            before = equijoin(keys, after, by, "inner", maintain_order="left")
+            again, out = self._round(before, rows.clear(), keys, woken, clock)
+            after = pl.concat([equijoin(after, keys, by, "anti"), again])
+            handed_on.append(out)
+        self._remember(state, stored, after)
+        changes = self._identified(pl.concat(handed_on), clock)
+        return Step(changes, {"in": Counts(read=len(rows), accepted=len(rows))})
+
+    def _round(
+        self, before: pl.DataFrame, rows: pl.DataFrame, touched: pl.DataFrame, woken: pl.DataFrame, clock: EpochClock
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """What to remember and what to hand on, of one call; a time that a key was woken at does not wake it again."""
         given = rows.select(*self.schema, pl.col(TIME).cast(STAMP))
-        shown = before.with_columns(pl.col(WAKE).cast(STAMP))
-        after, out = self._call(shown, given, ApplyClock.of(clock))
-        self._remember(state, before, self._checked_state(after, touched))
-        times = pl.concat([rows.select(*by, TIME), woken.select(*by, pl.col(WAKE).alias(TIME))])
-        return Step(self._handed_on(out, times, clock), {"in": Counts(read=len(rows), accepted=len(rows))})
+        made, out = self._call(before.with_columns(pl.col(WAKE).cast(STAMP)), given, ApplyClock.of(clock))
+        after = self._checked_state(made, touched)
+        served = equijoin(after.select(self.by), woken, self.by, "left", maintain_order="left").get_column(WAKE)
+        wake = after.get_column(WAKE)
+        after = after.with_columns(pl.when(served.is_null() | (wake > served)).then(wake).alias(WAKE))
+        times = pl.concat([rows.select(*self.by, TIME), woken.select(*self.by, pl.col(WAKE).alias(TIME))])
+        return after, self._timed(out, times)
 
     def _call(self, before: pl.DataFrame, rows: pl.DataFrame, clock: ApplyClock) -> tuple[pl.DataFrame, pl.DataFrame]:
         try:
@@ -125,8 +148,8 @@ class ApplyKernel:
         state["wakes"].remove(before.filter(pl.col(WAKE).is_not_null()).select(*by, WAKE))
         state["wakes"].put(after.filter(pl.col(WAKE).is_not_null()).select(*by, WAKE))
 
-    def _handed_on(self, out: pl.DataFrame, times: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
-        """Results with their event time, where they do not say it the newest of their key's rows, and an id."""
+    def _timed(self, out: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
+        """Results with their event time: where they do not say it, the newest of their key's rows."""
         timed = TIME in out.columns
         kinds = {**self.output, **({TIME: STAMP} if timed else {})}
         rows = self._typed(out, kinds, "what to hand on")
@@ -140,8 +163,14 @@ class ApplyKernel:
                 f"{self.who} hands on a row without a time, or of a key that it was not given",
                 hint="Give it a column _time",
             )
-        hashes = hash_columns(rows, self.by)
-        partition = series(PARTITION, (hashes >> np.uint64(33)).astype(np.int32))
-        numbered = rows.with_columns(partition)
-        nth = numbered.select(pl.int_range(pl.len(), dtype=pl.Int64).over(PARTITION)).to_series()
-        return numbered.with_columns((nth + (clock.epoch << 31)).alias(OFFSET), pl.lit(1, pl.Int8).alias(WEIGHT))
+        return rows
+
+    def _identified(self, rows: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
+        """Rows with ids that no others have, whichever shards they are made in: a shard is chosen by the upper half of
+        the key's hash, all of which is in the id, and rows that agree in it are counted."""
+        upper = hash_columns(rows, self.by) >> np.uint64(32)
+        halves = series(PARTITION, upper.astype(np.int64)).to_frame()
+        nth = halves.select(pl.int_range(pl.len(), dtype=pl.Int64).over(PARTITION)).to_series().to_numpy()
+        offset = (nth << 1) + (upper & np.uint64(1)).astype(np.int64) + (clock.epoch << 31)
+        ids = [series(PARTITION, (upper >> np.uint64(1)).astype(np.int32)), series(OFFSET, offset)]
+        return beside(rows, [*ids, constant(WEIGHT, 1, pl.Int8(), rows.height)])

@@ -28,11 +28,22 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, RECEIVED, TIME, VERSION, WEIGHT
+from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME, VERSION, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import MAX_TIME, Counts, EpochClock, Step
 from riverrun.kernels.lateness import in_time
-from riverrun.kernels.matching import ID, STAMP, KeptRows, Numbers, log_order, marked, replaced, slices
+from riverrun.kernels.matching import (
+    ID,
+    IS_THERE,
+    STAMP,
+    WAS_THERE,
+    KeptRows,
+    Numbers,
+    log_order,
+    marked,
+    replaced,
+    slices,
+)
 from riverrun.kernels.sides import Sides
 from riverrun.kernels.versions import Versions
 from riverrun.kernels.weights import refuse_retractions, signed
@@ -144,7 +155,7 @@ class AsOfKernel:
             return self._none
         rows = take(rows, log_order(rows))
         known, old, new = self._versions.valid(state, rows, self.sides.left_on, came, clock)
-        before, after = numbers(rows.get_column(BEFORE)), numbers(rows.get_column(AFTER))
+        before, after = numbers(rows.get_column(WAS_THERE)), numbers(rows.get_column(IS_THERE))
         same = before & after & (old == new)
         shown = self.how == "left"
         back = before & ~same & (shown | (old >= 0))

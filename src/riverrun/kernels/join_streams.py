@@ -22,11 +22,11 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
+from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.lateness import in_time
-from riverrun.kernels.matching import STAMP, KeptRows, marked, near, replaced
+from riverrun.kernels.matching import IS_THERE, STAMP, WAS_THERE, KeptRows, marked, near, replaced
 from riverrun.kernels.pairing import JoinSide, PairedRows, alone, pair_id, pairs, sides_of
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
 from riverrun.kernels.weights import signed
@@ -79,7 +79,7 @@ class JoinStreamsKernel:
         concerned = self._concerned(state, changed, hashes, clock)
         changes = self._none if concerned is None else self._issued(*concerned, clock)
         for side, rows, hashed in zip(both, changed, hashes, strict=True):
-            gone, came = (numbers(rows.get_column(mark)) for mark in (BEFORE, AFTER))
+            gone, came = (numbers(rows.get_column(mark)) for mark in (WAS_THERE, IS_THERE))
             low = clock.end - side.kept.time
             side.kept.update(state[side.name], keep(rows, gone), keep(rows, came), low, hashed[came])
         counts: dict[str, Counts] = {side.name: self._counts(inputs[side.name], clock) for side in both}

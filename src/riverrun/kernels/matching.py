@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, TIME
+from riverrun.columns import OFFSET, PARTITION, TIME
 from riverrun.state.frames import beside, constant, frame_of, keep, numbers, pick, present, series, stack, take
 from riverrun.state.hashing import Hashes
 from riverrun.state.keys import equal_to_any, first_of_each, group_rows, number_keys
@@ -21,6 +21,8 @@ Numbers = npt.NDArray[np.int64]
 
 ID = (PARTITION, OFFSET)
 STAMP = pl.Datetime("us", "UTC")
+WAS_THERE, IS_THERE = "_was_there", "_is_there"
+"""Marks of rows: whether they were and whether they are part of their side. No column of a flow is called so."""
 
 _BUCKET = "_bucket"
 _BUCKETS = 32
@@ -221,5 +223,5 @@ def replaced(
 
 def marked(rows: pl.DataFrame, before: bool, after: bool) -> pl.DataFrame:
     """Rows with marks that say whether they were and whether they are part of their side."""
-    marks = {BEFORE: before, AFTER: after}
+    marks = {WAS_THERE: before, IS_THERE: after}
     return beside(rows, [constant(name, mark, pl.Boolean(), rows.height) for name, mark in marks.items()])

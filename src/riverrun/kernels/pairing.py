@@ -10,9 +10,20 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from riverrun.columns import AFTER, BEFORE, OFFSET, PARTITION, TIME
+from riverrun.columns import OFFSET, PARTITION, TIME
 from riverrun.kernels.kernel import EpochClock
-from riverrun.kernels.matching import ID, KeptRows, Numbers, Timeline, key_numbers, log_order, marked, written_out
+from riverrun.kernels.matching import (
+    ID,
+    IS_THERE,
+    WAS_THERE,
+    KeptRows,
+    Numbers,
+    Timeline,
+    key_numbers,
+    log_order,
+    marked,
+    written_out,
+)
 from riverrun.state.frames import constant, frame_of, keep, numbers, pick, series, stack
 from riverrun.state.hashing import hash_columns
 from riverrun.state.keys import equal_to_any
@@ -58,15 +69,15 @@ def sides_of(
     both = []
     for side, frame, number in zip(sides, frames, keyed, strict=True):
         rank = inverse(log_order(frame))
-        time, before, after = (numbers(frame.get_column(name)) for name in (TIME, BEFORE, AFTER))
-        own = pick(frame, [name for name in frame.columns if name not in (BEFORE, AFTER)])
+        time, before, after = (numbers(frame.get_column(name)) for name in (TIME, WAS_THERE, IS_THERE))
+        own = pick(frame, [name for name in frame.columns if name not in (WAS_THERE, IS_THERE)])
         both.append(PairedRows(side, own, number, time, rank, before, after))
     return both
 
 
 def _assembled(held: Sequence[pl.DataFrame], changed: pl.DataFrame) -> pl.DataFrame:
     staying = stack(held)
-    gone = keep(changed, numbers(changed.get_column(BEFORE)))
+    gone = keep(changed, numbers(changed.get_column(WAS_THERE)))
     staying = keep(staying, ~equal_to_any(staying, gone, ID))
     return stack([marked(staying, True, True), changed])
 

@@ -211,10 +211,10 @@ class Extreme:
         values, there = numbers(column), present(column)
         if there is not None:
             values = np.where(there, values, _loser(values.dtype, self.largest))
-        ends = cast(series(self.name, least.reduceat(values[groups.order], groups.starts)), kind)
-        if there is None:
-            return [ends]
-        return [null_unless(ends, np.logical_or.reduceat(there[groups.order], groups.starts))]
+        ends = series(self.name, least.reduceat(values[groups.order], groups.starts))
+        if there is not None:  # before the cast: the loser is no value of every type
+            ends = null_unless(ends, np.logical_or.reduceat(there[groups.order], groups.starts))
+        return [cast(ends, kind)]
 
 
 def _loser(kind: np.dtype[Any], largest: bool) -> Any:

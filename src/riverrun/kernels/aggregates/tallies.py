@@ -40,7 +40,7 @@ CELL = "_cell"
 """The place of a cell in the frame of an epoch's touched cells."""
 
 _EPOCH = "_epoch"
-_BEFORE = "_before"
+_BEFORE = "_times_before"
 
 
 @dataclass(frozen=True)
