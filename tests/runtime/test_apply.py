@@ -15,6 +15,7 @@ import riverrun as rr
 from oracles.orders import at
 from riverrun.errors import Invalid
 from riverrun.flow.fingerprint import fingerprints
+from riverrun.runtime.compile.row_id import WAY
 from riverrun.state.hashing import hash_columns
 from riverrun.testing import Advance, Crash, local, run_flow
 
@@ -231,3 +232,17 @@ def test_rows_of_two_shards_have_different_ids(monkeypatch: pytest.MonkeyPatch) 
     flow.view("rows", same)
     monkeypatch.setattr(local, "compute_epoch", partial(local.compute_epoch, together=False))
     assert len(run_flow(flow, {"s": rows}, shards=2).views["rows"]) == 2
+
+
+def test_rows_that_come_two_ways_have_different_ids() -> None:
+    """Keys whose ids would be the same if a way could turn one into the other."""
+    upper = hash_columns(pl.DataFrame({"k": np.arange(300_000)}), ["k"]) >> np.uint64(32)
+    places = {int(value): key for key, value in enumerate(upper >> np.uint64(1))}
+    one, other = next((key, places[value + WAY]) for value, key in places.items() if value + WAY in places)
+    flow = rr.Flow("twice")
+    same = flow.stream("s", "k long, at timestamp", time="at").apply(
+        lambda state, rows, clock: (state.clear(), rows.select("k")), by="k", state="x int", output="k long"
+    )
+    flow.view("rows", same.union(same))
+    result = run_flow(flow, {"s": [{"k": one, "at": at(0)}, {"k": other, "at": at(0)}]})
+    assert sorted(row["k"] for row in result.views["rows"]) == sorted([one, one, other, other])

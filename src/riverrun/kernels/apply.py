@@ -167,10 +167,11 @@ class ApplyKernel:
 
     def _identified(self, rows: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """Rows with ids that no others have, whichever shards they are made in: a shard is chosen by the upper half of
-        the key's hash, all of which is in the id, and rows that agree in it are counted."""
-        upper = hash_columns(rows, self.by) >> np.uint64(32)
-        halves = series(PARTITION, upper.astype(np.int64)).to_frame()
+        the key's hash, all of which is in the id, and rows that agree in it are counted. The highest bits of the
+        partition are left to unions, which tell their inputs apart by them."""
+        upper = (hash_columns(rows, self.by) >> np.uint64(32)).astype(np.int64)
+        halves = series(PARTITION, upper).to_frame()
         nth = halves.select(pl.int_range(pl.len(), dtype=pl.Int64).over(PARTITION)).to_series().to_numpy()
-        offset = (nth << 1) + (upper & np.uint64(1)).astype(np.int64) + (clock.epoch << 31)
-        ids = [series(PARTITION, (upper >> np.uint64(1)).astype(np.int32)), series(OFFSET, offset)]
+        offset = (clock.epoch << 31) + (nth << 6) + (upper & 63)
+        ids = [series(PARTITION, (upper >> 6).astype(np.int32)), series(OFFSET, offset)]
         return beside(rows, [*ids, constant(WEIGHT, 1, pl.Int8(), rows.height)])
