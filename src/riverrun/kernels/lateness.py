@@ -3,7 +3,7 @@
 What a row can change is final when the watermark has come to its end: to the end of its window, or past the row itself
 where each is judged alone. A row is late when that, and the `horizon` that corrections are accepted for, had passed
 before its epoch began. The watermark at the epoch's start decides, so that rows of one epoch are treated alike.
-Retractions are never late: whoever issues them holds the watermark back.
+For windows retractions are never late (`late_rows`); joins judge them by their time, as they do rows.
 """
 
 from __future__ import annotations

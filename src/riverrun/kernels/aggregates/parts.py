@@ -30,7 +30,7 @@ from riverrun.state.frames import (
     stack,
     take,
 )
-from riverrun.state.hashing import quick_hashes
+from riverrun.state.hashing import Hashes, quick_hashes
 from riverrun.state.keys import KeyGroups, group_rows, pairs_of
 from riverrun.state.order import by_time_and_log
 
@@ -62,10 +62,18 @@ def combine(old: pl.DataFrame, new: pl.DataFrame, parts: Sequence[Part]) -> pl.D
 
 def reduce(rows: pl.DataFrame, key: Sequence[str], parts: Sequence[Part]) -> pl.DataFrame:
     """One row per distinct `key` with the columns of all parts, in the order of first appearance."""
-    groups = group_rows(rows, key, quick_hashes(rows, key))
+    groups = group_rows(rows, key, _codes(rows, key))
     order = groups.as_they_came()
     cells = frame_of([*take(pick(rows, key), groups.first), *reduce_groups(rows, groups, parts)])
     return take(cells, order)
+
+
+def _codes(rows: pl.DataFrame, key: Sequence[str]) -> Hashes:
+    """Numbers that are equal where keys are. One integer is its own: those of ranges and blocks come in order."""
+    column = rows.get_column(key[0])
+    if len(key) > 1 or not column.dtype.is_integer() or column.null_count():
+        return quick_hashes(rows, key)
+    return numbers(column).astype(np.int64).view(np.uint64)
 
 
 def reduce_groups(rows: pl.DataFrame, groups: KeyGroups, parts: Sequence[Part]) -> pl.DataFrame:
