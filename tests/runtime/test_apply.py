@@ -246,3 +246,14 @@ def test_rows_that_come_two_ways_have_different_ids() -> None:
     flow.view("rows", same.union(same))
     result = run_flow(flow, {"s": [{"k": one, "at": at(0)}, {"k": other, "at": at(0)}]})
     assert sorted(row["k"] for row in result.views["rows"]) == sorted([one, one, other, other])
+
+
+def test_a_row_without_a_time_beside_one_with_a_time() -> None:
+    def both(state: Any, rows: Any, clock: Any) -> tuple[Any, Any]:
+        return None, [{"n": 1, "_time": at(5)}, {"n": 2}]
+
+    flow = rr.Flow("cards")
+    said = flow.stream("payments", SCHEMA, time="at").apply(rr.per_key(both), "card", "x int", "card string, n int")
+    flow.view("v", said.select("n", "_time as time"))
+    rows = run_flow(flow, {"payments": [{"card": "a", "amount": 1.0, "at": at(2)}]}).views["v"]
+    assert {row["n"]: row["time"] for row in rows} == {1: at(5), 2: at(2)}

@@ -29,6 +29,7 @@ from riverrun.state.table import State, TableSpec
 WAKE = "_wake"
 STAMP = pl.Datetime("us", "UTC")
 _MOST_ROUNDS = 10_000
+_NEWEST = "_newest"
 
 Function = Callable[[pl.DataFrame, pl.DataFrame, "ApplyClock"], tuple[pl.DataFrame, pl.DataFrame]]
 
@@ -150,14 +151,13 @@ class ApplyKernel:
 
     def _timed(self, out: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
         """Results with their event time: where they do not say it, the newest of their key's rows."""
-        timed = TIME in out.columns
-        kinds = {**self.output, **({TIME: STAMP} if timed else {})}
-        rows = self._typed(out, kinds, "what to hand on")
-        if timed:
-            rows = rows.with_columns(pl.col(TIME).cast(pl.Int64))
-        else:
-            newest = times.group_by(self.by, maintain_order=True).agg(pl.col(TIME).max())
+        unsaid = [] if TIME in out.columns else [pl.lit(None, STAMP).alias(TIME)]
+        rows = self._typed(out.with_columns(unsaid), {**self.output, TIME: STAMP}, "what to hand on")
+        rows = rows.with_columns(pl.col(TIME).cast(pl.Int64))
+        if rows[TIME].null_count():
+            newest = times.group_by(self.by, maintain_order=True).agg(pl.col(TIME).max().alias(_NEWEST))
             rows = equijoin(rows, newest, self.by, "left", maintain_order="left")
+            rows = rows.with_columns(pl.coalesce(TIME, _NEWEST).alias(TIME)).drop(_NEWEST)
         if rows[TIME].null_count():
             raise Invalid(
                 f"{self.who} hands on a row without a time, or of a key that it was not given",
