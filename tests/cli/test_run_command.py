@@ -115,6 +115,7 @@ def until(done: Callable[[], bool], process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(400)  # Spark is started twice, which takes long where processors are busy
 def test_once_then_drained_then_refused(start: Any, tmp_path: Path) -> None:
     once = start("--once", "--json")
     assert once.wait(PATIENCE) == 0, (tmp_path / "err-0").read_text()
@@ -141,6 +142,7 @@ def test_once_then_drained_then_refused(start: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(400)
 def test_sigterm_finishes_the_epoch_and_a_newer_run_shuts_out(start: Any, tmp_path: Path) -> None:
     running = start()
     until(lambda: totals(tmp_path) == 100, running)

@@ -28,7 +28,7 @@ from riverrun.state.table import State, TableSpec
 
 WAKE = "_wake"
 STAMP = pl.Datetime("us", "UTC")
-_MOST_ROUNDS = 10_000
+_MOST_ROUNDS = 100_000  # a timer of a minute may be two months behind
 _NEWEST = "_newest"
 
 Function = Callable[[pl.DataFrame, pl.DataFrame, "ApplyClock"], tuple[pl.DataFrame, pl.DataFrame]]
@@ -87,7 +87,8 @@ class ApplyKernel:
         while clock.end < MAX_TIME and len(woken := after.filter(pl.col(WAKE) <= clock.end).select(*by, WAKE)):
             if len(handed_on) > _MOST_ROUNDS:
                 raise Invalid(
-                    f"{self.who} asks to be woken {_MOST_ROUNDS} times in one step", hint="Ask for later times"
+                    f"{self.who} asks to be woken more than {_MOST_ROUNDS} times in one step",
+                    hint="Ask for later times",
                 )
             keys = woken.select(by)
             before = equijoin(keys, after, by, "inner", maintain_order="left")
