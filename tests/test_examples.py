@@ -29,7 +29,12 @@ STORIES = sorted(path.name for path in EXAMPLES.iterdir() if (path / "flow.py").
 def story(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], tuple[ModuleType, ModuleType]]]:
     """story("invoices") gives its modules flow and data, as its own folder would import them."""
 
+    def forget() -> None:
+        for name in ("flow", "data"):
+            sys.modules.pop(name, None)
+
     def load(name: str) -> tuple[ModuleType, ModuleType]:
+        forget()
         monkeypatch.syspath_prepend(str(EXAMPLES / name))
         import data  # type: ignore[import-not-found]
 
@@ -38,8 +43,7 @@ def story(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], tuple[Mod
         return flow, data
 
     yield load
-    for name in ("flow", "data"):
-        sys.modules.pop(name, None)
+    forget()
 
 
 def by_topic(events: list[tuple[str, Any]]) -> dict[str, list[Any]]:
