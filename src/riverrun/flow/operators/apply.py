@@ -38,6 +38,7 @@ class Apply(Node):
     stateful = True
     timed = True
     hands_on_receipt = True
+    time = TIME
     function: Callable[..., Any] | PerKey
     by: tuple[str, ...] = field(metadata=IDENTITY)
     state: Schema
@@ -46,10 +47,6 @@ class Apply(Node):
     @property
     def schema(self) -> Schema:
         return self.output
-
-    @property
-    def time(self) -> str:
-        return TIME
 
     @property
     def hold(self) -> int:

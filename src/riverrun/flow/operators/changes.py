@@ -19,6 +19,10 @@ class Changes(Node):
     stateful = True
     hands_on_receipt = True
     key_travels = True
+    is_table = False
+    key = ()
+    time = TIME
+    retracts = False
 
     @cached_property
     def schema(self) -> Schema:
@@ -27,22 +31,6 @@ class Changes(Node):
         whole = not before.open and len(fields) == len(before)
         row = Struct(tuple(fields)) if whole else None
         return Schema(((OP, STRING), (BEFORE, row), (AFTER, row)))
-
-    @property
-    def is_table(self) -> bool:
-        return False
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def time(self) -> str:
-        return TIME
-
-    @property
-    def retracts(self) -> bool:
-        return False
 
     @property
     def routes(self) -> tuple[tuple[str, ...], ...]:

@@ -28,13 +28,10 @@ class ClockCorrection(Row):
 
     kind = "clock"
     plans_watermark = True
+    time = TIME
     occurred: str = field(metadata=IDENTITY)
     sent: str = field(metadata=IDENTITY)
     by: tuple[str, ...] = field(metadata=IDENTITY)
-
-    @property
-    def time(self) -> str:
-        return TIME
 
     @property
     def label(self) -> str:

@@ -20,6 +20,9 @@ class Group(Node):
 
     kind = "group"
     stateful = True
+    is_table = True
+    time = TIME
+    retracts = True
     by: tuple[str, ...] = field(metadata=IDENTITY)
     measures: tuple[Measure, ...]
 
@@ -30,20 +33,8 @@ class Group(Node):
         return Schema((*keys, *((made.name, made.type) for made in self.measures)))
 
     @property
-    def is_table(self) -> bool:
-        return True
-
-    @property
     def key(self) -> tuple[str, ...]:
         return self.by
-
-    @property
-    def time(self) -> str:
-        return TIME
-
-    @property
-    def retracts(self) -> bool:
-        return True
 
     @property
     def routes(self) -> tuple[tuple[str, ...], ...]:

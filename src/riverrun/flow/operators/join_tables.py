@@ -13,6 +13,7 @@ class JoinTables(Join):
 
     kind = "join_tables"
     key_travels = True
+    retracts = True
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -31,7 +32,3 @@ class JoinTables(Join):
                     chosen += "_right"
                 found[name] = chosen
         return found
-
-    @property
-    def retracts(self) -> bool:
-        return True

@@ -13,19 +13,13 @@ class Latest(Node):
 
     kind = "latest"
     stateful = True
+    is_table = True
+    retracts = True
     by: tuple[str, ...] = field(metadata=IDENTITY)
-
-    @property
-    def is_table(self) -> bool:
-        return True
 
     @property
     def key(self) -> tuple[str, ...]:
         return self.by
-
-    @property
-    def retracts(self) -> bool:
-        return True
 
     @property
     def routes(self) -> tuple[tuple[str, ...], ...]:

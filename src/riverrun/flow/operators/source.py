@@ -58,22 +58,13 @@ class StreamSource(Source):
 
     kind = "stream"
     hands_on_receipt = True
+    is_table = False
+    key = ()
+    retracts = False
 
     @property
     def hidden(self) -> Columns:
         return all_hidden()
-
-    @property
-    def is_table(self) -> bool:
-        return False
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def retracts(self) -> bool:
-        return False
 
     def settings(self, wanted: Columns) -> dict[str, Any]:
         # The topic's key decides which partition a row is in, not what is computed.

@@ -15,26 +15,17 @@ class TableSource(Source):
 
     kind = "table"
     stateful = True
-
-    @property
-    def is_table(self) -> bool:
-        return True
+    is_table = True
+    retracts = True
+    has_versions = True
 
     @property
     def key(self) -> tuple[str, ...]:
         return self.topic_key
 
     @property
-    def retracts(self) -> bool:
-        return True
-
-    @property
     def routes(self) -> tuple[tuple[str, ...], ...]:
         return (self.topic_key,)
-
-    @property
-    def has_versions(self) -> bool:
-        return True
 
     def settings(self, wanted: Columns) -> dict[str, Any]:
         return super().settings(frozenset(self.columns))

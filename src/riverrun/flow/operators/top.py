@@ -20,6 +20,8 @@ class Top(Node):
     stateful = True
     keeps_row_ids = True
     key_travels = True
+    is_table = True
+    retracts = True
     n: int
     order: tuple[Order, ...] = field(metadata=IDENTITY)
     per: tuple[str, ...] = field(metadata=IDENTITY)
@@ -33,17 +35,9 @@ class Top(Node):
         return Schema((*before.columns, *added), before.open)
 
     @property
-    def is_table(self) -> bool:
-        return True
-
-    @property
     def key(self) -> tuple[str, ...]:
         inner = self.inputs[0].key if self.inputs[0].is_table else (ROW_ID,)
         return tuple(dict.fromkeys([*self.per, *inner]))
-
-    @property
-    def retracts(self) -> bool:
-        return True
 
     @property
     def routes(self) -> tuple[tuple[str, ...], ...]:

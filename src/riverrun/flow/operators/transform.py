@@ -18,6 +18,9 @@ class Transform(Row):
 
     kind = "transform"
     by_spark = True
+    time = TIME
+    has_versions = False
+    row_id_is_position = False
     function: Callable[[Any], Any]
     columns: Schema
 
@@ -26,20 +29,8 @@ class Transform(Row):
         return self.columns
 
     @property
-    def time(self) -> str:
-        return TIME
-
-    @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         return (self.function,)
-
-    @property
-    def has_versions(self) -> bool:
-        return False
-
-    @property
-    def row_id_is_position(self) -> bool:
-        return False
 
     @property
     def orders_by_receipt(self) -> bool:

@@ -23,6 +23,8 @@ class Window(Node):
     kind = "window"
     timed = True
     stateful = True
+    is_table = True
+    time = END
     window: WindowKind = field(metadata=IDENTITY)
     by: tuple[str, ...] = field(metadata=IDENTITY)
     measures: tuple[Measure, ...]
@@ -37,16 +39,8 @@ class Window(Node):
         return Schema((*keys, (START, TIMESTAMP), (END, TIMESTAMP), *made))
 
     @property
-    def is_table(self) -> bool:
-        return True
-
-    @property
     def key(self) -> tuple[str, ...]:
         return (*self.by, START, END)
-
-    @property
-    def time(self) -> str:
-        return END
 
     @property
     def retracts(self) -> bool:
