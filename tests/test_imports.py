@@ -20,7 +20,6 @@ FORBIDDEN = {
     "durations": {"*", "-errors"},
     "figures": {"*", "-durations"},
     "columns": {"*", "-errors"},
-    "order": {"*"},
     "settings": {"*", "-errors", "-durations"},
     "position": {"*", "-errors"},
     "ddl": {"*", "-errors"},

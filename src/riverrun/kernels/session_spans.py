@@ -12,7 +12,7 @@ import polars as pl
 from riverrun.columns import TIME
 from riverrun.kernels.windows import WINDOW_END, WINDOW_START
 from riverrun.state.frames import Mask, frame_of, pick
-from riverrun.state.order import Indexes, lengths, lexicographic
+from riverrun.state.order import Indexes, lengths, lexicographic, running_maximum
 
 FIRST, LAST, END, ISSUED = "_first", "_last", "_end", "_issued"
 SPAN = {FIRST: pl.Int64(), LAST: pl.Int64(), END: pl.Int64()}
@@ -44,9 +44,7 @@ class SpanClusters:
 
 def apart(number: Indexes, start: Indexes, end: Indexes, gap: int) -> Mask:
     """Which spans, sorted by key number and start, begin `gap` or more after all spans of their key before them."""
-    ends, rank = np.unique(end, return_inverse=True)
-    # ranks of ends, raised for every key, so that one running maximum serves all keys
-    reached = ends[np.maximum.accumulate(number * len(ends) + rank) % max(len(ends), 1)]
+    reached = running_maximum(number, end)
     begins = np.ones(len(number), np.bool_)
     begins[1:] = (number[1:] != number[:-1]) | (start[1:] - reached[:-1] >= gap)
     return begins

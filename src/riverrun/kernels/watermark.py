@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
+from riverrun.state.order import running_maximum
 
 HEARD = {"producer": pl.String(), "time": pl.Int64(), "received": pl.Int64()}
 """What an epoch brought: rows and promises. One line per producer and receive time is enough, its largest time."""
@@ -166,20 +167,12 @@ class Watermarks:
         return _Spans(
             names=encoded.dictionary,
             producer=producer,
-            time=_largest_so_far(producer, time),
+            time=running_maximum(producer, time),
             received=received,
             start=np.maximum(received, self.until),
             end=np.minimum(end, until + 1),
             is_last=is_last,
         )
-
-
-def _largest_so_far(group: Times, values: Times) -> Times:
-    """For each value the largest up to there in its group; groups ascend."""
-    ascending, rank = np.unique(values, return_inverse=True)
-    # As ranks, values of a later group are larger than all of an earlier one.
-    above = group * len(ascending)
-    return ascending[np.maximum.accumulate(rank + above) - above] if len(values) else values
 
 
 @dataclass(frozen=True)

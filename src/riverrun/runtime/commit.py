@@ -14,7 +14,6 @@ from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
 from riverrun.flow.operators.ends import AlertEnd, TopicEnd, ViewEnd
 from riverrun.log.topic import Topic
-from riverrun.order import ascends
 from riverrun.runtime.compile.job import MOMENT, Job
 from riverrun.runtime.control import Control
 from riverrun.runtime.epoch import EpochResult
@@ -25,6 +24,7 @@ from riverrun.runtime.packing import arrived
 from riverrun.runtime.quarantine import quarantine_topic
 from riverrun.runtime.settling import sent_schema, upserts
 from riverrun.state.directory import StateDirectory
+from riverrun.state.order import is_ascending
 from riverrun.views import Epoch, Store
 from riverrun.views.keyed_changes import net
 from riverrun.views.layout import INSERT, NEW, OP
@@ -139,7 +139,7 @@ class Committer:
         parts = [arrived(b, result.parts.get(b.index, []), result.exchange) for b in self._job.into_target[end]]
         rows = pa.concat_tables(parts)
         order = [name for name in LOG_ORDER if name in rows.column_names]
-        if ascends((rows.column(name).cast(pa.int64()).to_numpy() for name in order), rows.num_rows):
+        if is_ascending(*(rows.column(name).cast(pa.int64()).to_numpy() for name in order)):
             return rows
         return rows.sort_by([(name, "ascending") for name in order])
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from riverrun.columns import WEIGHT
 from riverrun.errors import Invalid
-from riverrun.order import ascends
+from riverrun.state.order import is_ascending
 from riverrun.views.layout import INSERT, OP, layout_of
 from riverrun.views.spec import ViewSpec
 
@@ -84,7 +84,7 @@ def is_sorted(rows: pl.DataFrame, key: Sequence[str]) -> bool:
     """Whether rows are known to ascend by their key, which they are only by whole numbers."""
     if any(rows[name].null_count() or not rows[name].dtype.is_integer() for name in key):
         return rows.height <= 1
-    return ascends((rows[name].to_numpy() for name in key), rows.height)
+    return is_ascending(*(rows[name].to_numpy() for name in key))
 
 
 def settled_schema(spec: ViewSpec) -> pa.Schema:
