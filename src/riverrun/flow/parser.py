@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NoReturn
 
 from riverrun import ddl
 from riverrun.flow import literals
-from riverrun.flow.lexer import Lexeme, lexemes, unescaped
+from riverrun.flow.lexer import unescaped
 from riverrun.flow.literals import DAY_TIME, YEAR_MONTH
 from riverrun.flow.schema import BOOLEAN, STRING
-from riverrun.flow.syntax import VOID, Call, Cast, Constant, Field, Lambda, Name, Tree, UnknownSyntax
+from riverrun.flow.syntax import VOID, Call, Cast, Constant, Field, Lambda, Name, Tree
 from riverrun.flow.text import cleaned
+from riverrun.flow.word_cursor import WordCursor
 
 # From what binds least to what binds most. Operators of one line are applied from left to right.
 _LEVELS = (
@@ -60,43 +60,7 @@ def parse(sql: str) -> Tree:
     return tree
 
 
-class _Parser:
-    def __init__(self, sql: str) -> None:
-        self.sql = sql
-        self.words = lexemes(sql)
-        self.next = 0
-
-    @property
-    def word(self) -> Lexeme:
-        return self.words[self.next]
-
-    @property
-    def kind(self) -> str:
-        return self.word.kind
-
-    def fail(self) -> NoReturn:
-        what = "the end" if self.kind == "end" else repr(self.sql[self.word.start : self.word.end])
-        raise UnknownSyntax(f"cannot read {self.sql!r} at {what}")
-
-    def at(self, *texts: str, ahead: int = 0) -> bool:
-        """Whether the next word is one of these marks or words."""
-        word = self.words[min(self.next + ahead, len(self.words) - 1)]
-        return word.kind in ("mark", "word") and word.text in texts
-
-    def took(self, *texts: str) -> str | None:
-        if not self.at(*texts):
-            return None
-        self.next += 1
-        return self.words[self.next - 1].text
-
-    def expect(self, text: str) -> None:
-        if not self.took(text):
-            self.fail()
-
-    def since(self, start: int) -> str:
-        """The text from a word up to here."""
-        return self.sql[self.words[start].start : self.words[self.next - 1].end]
-
+class _Parser(WordCursor):
     def call(self, start: int, name: str, *arguments: Tree) -> Call:
         return Call(name, arguments, self.since(start))
 
@@ -203,14 +167,6 @@ class _Parser:
                 self.fail()
         return tree
 
-    def identifier(self) -> str:
-        """A name as it is written: case counts for nothing, but is kept."""
-        if self.kind not in ("word", "quoted"):
-            self.fail()
-        word = self.word
-        self.next += 1
-        return word.text if word.kind == "quoted" else self.sql[word.start : word.end]
-
     def primary(self) -> Tree:  # noqa: RET503  # `fail` does not return
         start = self.next
         match self.kind:
@@ -225,8 +181,7 @@ class _Parser:
                 return self.parenthesized(start)
             case "word":
                 return self.named(start)
-            case _:
-                self.fail()
+        self.fail()
 
     def string(self) -> Constant:
         """A string; several in a row are one."""
