@@ -33,6 +33,8 @@ _ON_ONE_MACHINE = {
     "spark.shuffle.compress": "false",
     "spark.shuffle.checksum.enabled": "false",
 }
+# Classes are those of the installed package. Verifying them again at every start takes a quarter of its time.
+_UNVERIFIED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 _starting = threading.Lock()
 _ours: SparkSession | None = None
 
@@ -109,8 +111,11 @@ def _start(conf: Mapping[str, str], options: Sequence[str]) -> Any:
     every = ["-XX:+UseParallelGC", *options]
     if not is_local(conf["spark.master"]):
         return jvm.submit(java, home, every, conf)
+    if options:  # an archive is made of verified classes
+        return jvm.start(java, home, every, conf)
+    every += _UNVERIFIED
     path = archive.location(java, home)
-    if options or not os.path.exists(path):
+    if not os.path.exists(path):
         return jvm.start(java, home, every, conf)
     try:
         return jvm.start(java, home, [*every, *archive.using(path)], conf)
