@@ -81,7 +81,7 @@ class FlowQuery:
             made.append(partial(Announcing if sink else Sinkless, done)(*arguments))
             return made[0]
 
-        self._run = Run(river, flow, max_rows=rows, committer=committer)
+        self._run = Run(river, flow, max_rows=rows, committer=committer, send=False)
         self._committer = made[0]
 
     @property

@@ -24,7 +24,7 @@ from riverrun.spark.session import cores, session
 WARM = 3  # epochs that do not count
 TURN = 2  # epochs in a turn
 SMALL = 10  # `transformWithState` gets so many times fewer rows and keys
-NATIVE, PER_KEY, MANY_KEYS, WITH_VIEW = 1.5, 30.0, 0.5, 1.0  # targets, as ratios
+NATIVE, PER_KEY, MANY_KEYS, WITH_VIEW = 2.0, 30.0, 0.5, 1.0  # targets, as ratios
 
 
 class Contender(Protocol):
