@@ -16,7 +16,7 @@ from random_programs.program import Operation, Outlet, Program
 from random_programs.recorded_run import Recording, run
 from random_programs.values import FEW, canonical, moment
 from riverrun.testing import END as END_OF_INPUT
-from riverrun.testing import run_flow
+from riverrun.testing import Rows, run_flow
 
 Row = Mapping[str, Any]
 _TOLERANCE = 1e-9
@@ -43,6 +43,7 @@ class Comparison:
         self._compared: Counter[str] = Counter()
         self._folded: dict[str, Counter[Any]] = {one.name: Counter() for one in self._views}
         self._shown: dict[Any, Row] = {}
+        self._written: Counter[str] = Counter()
 
     def _is_sampled(self, operation: Operation, key: Any) -> bool:
         (name,) = operation.options["by"]
@@ -63,6 +64,9 @@ class Comparison:
                 self._fold(outlet, result.changes[outlet.name][at])
                 self._view(where, outlet)
             self._ledger(where, result.epochs[at].ledger)
+            for outlet in self._program.outlets:
+                node = self._oracle.nodes[outlet.input]
+                self._written[outlet.name] += len({row.id for row in (*node.came, *node.went)})
         for outlet in self._program.outlets:
             rows = (result.views if outlet.kind == "view" else result.topics)[outlet.name]
             (self._end_of_view if outlet.kind == "view" else self._topic)(outlet, rows)
@@ -111,18 +115,27 @@ class Comparison:
 
     def _view(self, where: str, outlet: Outlet) -> None:
         found = [self._shown[text] for text, times in self._folded[outlet.name].items() for _ in range(times)]
-        self._same(f"{where}, view {outlet.name}", found, self._oracle.shown(outlet))
+        self._same(f"{where}, view {outlet.name}", found, [row.values for row in self._oracle.shown(outlet)])
 
-    def _end_of_view(self, outlet: Outlet, rows: Sequence[Row]) -> None:
-        self._same(f"at the end, view {outlet.name}", rows, self._oracle.shown(outlet))
+    def _end_of_view(self, outlet: Outlet, rows: Rows) -> None:
+        self._same(f"at the end, view {outlet.name}", rows, [row.values for row in self._oracle.shown(outlet)])
 
-    def _topic(self, outlet: Outlet, rows: Sequence[Row]) -> None:
+    def _topic(self, outlet: Outlet, rows: Rows) -> None:
+        """All rows that a stream has given, or the newest of each key; with their event time where that is certain."""
         shape = self._oracle.shapes[outlet.input]
+        times = rows.arrow.column("_time").to_pylist()
+        found = [{**row, "_time": time} for row, time in zip(rows, times, strict=True)]
         if shape.table or shape.retracts:
             assert outlet.key is not None
-            newest = {canonical([row[name] for name in outlet.key]): row for row in rows}
-            rows = [row for row in newest.values() if not row.get("_deleted")]
-        self._same(f"at the end, topic {outlet.name}", rows, self._oracle.shown(outlet))
+            newest = {canonical([row[name] for name in outlet.key]): row for row in found}
+            found = [row for row in newest.values() if not row.get("_deleted")]
+        expected = [{**row.values, "_time": moment(row.time)} for row in self._oracle.shown(outlet)]
+        if not shape.timed:
+            found, expected = ([{**row, "_time": None} for row in some] for some in (found, expected))
+        self._same(f"at the end, topic {outlet.name}", found, expected)
+        wanted = self._written[outlet.name]
+        if shape.table and shape.timed and len(rows) != wanted:
+            raise Difference(f"topic {outlet.name} has {len(rows)} rows, and {wanted} keys have changed")
 
     def _aside(self) -> None:
         """Late rows and rows from the future, in the topics they go to."""

@@ -37,7 +37,12 @@ def generate(seed: int) -> Program:
 def _reads(dice: random.Random) -> tuple[TopicRead, ...]:
     key, group = dice.choice(KEY_TYPES), dice.choice(list(FEW))
     count = dice.choice([1, 2, 2, 3])
-    return tuple(_read(dice, number, key, group) for number in range(count))
+    reads = [_read(dice, number, key, group) for number in range(count)]
+    tables = [read for read in reads if read.table]
+    if tables and dice.random() < 0.2:
+        # The same topic as a stream, too, which sees no tombstones.
+        reads.append(replace(tables[0], name="s9", table=False, lateness=dice.choice([0, 5]), idle=None))
+    return tuple(reads)
 
 
 def _read(dice: random.Random, number: int, key: str, group: str) -> TopicRead:
@@ -49,12 +54,13 @@ def _read(dice: random.Random, number: int, key: str, group: str) -> TopicRead:
     if named:
         columns["p"] = "string"
     compound = group in KEY_TYPES and dice.random() < 0.2
+    keyed = table or (key in KEY_TYPES and dice.random() < 0.3)
     return TopicRead(
         name=f"t{number}" if table else f"s{number}",
         topic=f"topic{number}",
         table=table,
         columns=columns,
-        key=(("k", "g") if compound else ("k",)) if table else (),
+        key=(("k", "g") if compound else ("k",)) if keyed else (),
         time=None if dice.random() < 0.12 else "at",
         lateness=dice.choice([0, 0, 2, 5, 10]),
         producers="p" if named else None,

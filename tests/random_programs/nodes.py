@@ -23,14 +23,14 @@ WEIGHTS = {
     "drop": 1,
     "union": 3,
     "dedupe": 3,
-    "sample": 1,
-    "apply": 1,
+    "sample": 2,
+    "apply": 2,
     "group": 5,
-    "latest": 3,
+    "latest": 4,
     "top": 5,
     "changes": 2,
-    "versus": 3,
-    "window": 10,
+    "versus": 4,
+    "window": 9,
     "join_streams": 5,
     "lookup": 4,
     "as_of": 5,
@@ -49,14 +49,15 @@ class NodeMaker:
     def make(self, name: str, shapes: Shapes) -> Operation | None:
         """A node over some of the others; None if nothing was found."""
         self._shapes = shapes
-        for _ in range(20):
+        for _ in range(10):
             (kind,) = self._dice.choices(list(WEIGHTS), list(WEIGHTS.values()))
             maker: Callable[[str, Shape], Made] = getattr(self, f"_{kind}")
-            input = self._any()
-            made = maker(input, shapes[input])
-            if made is not None:
-                inputs, options = made
-                return Operation(name, kind, inputs, options)
+            for _ in range(5):
+                input = self._any()
+                made = maker(input, shapes[input])
+                if made is not None:
+                    inputs, options = made
+                    return Operation(name, kind, inputs, options)
         return None
 
     def _any(self) -> str:
@@ -212,7 +213,7 @@ class NodeMaker:
         other = self._dice.choice(self._others(False) or [input])
         right = self._shapes[other]
         on = self._on(shape, right, self._few(right))
-        if shape.table or right.table or shape.retracts or right.retracts or not on:
+        if shape.table or right.table or not on:
             return None
         how = self._dice.choice(["inner", "left", "right", "full"])
         return self._pair("join_streams", (input, other), {"on": on, "within": self._dice.choice(_BOUNDS), "how": how})

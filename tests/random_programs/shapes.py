@@ -34,6 +34,11 @@ class Shape:
     null_key: bool = False
     apart: frozenset[str] | None = None
 
+    @property
+    def timed(self) -> bool:
+        """Whether it is written down what event time its rows have."""
+        return self.ties is not None or self.window is not None or not self.table
+
     def of(self, *kinds: str) -> list[str]:
         """The columns of these types."""
         return [name for name, kind in self.columns.items() if kind in kinds]

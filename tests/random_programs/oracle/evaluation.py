@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from random_programs.oracle.facts import Epoch, Fact, Node
@@ -73,12 +73,12 @@ class Evaluation:
                 node.step(epoch)
             yield epoch
 
-    def shown(self, outlet: Outlet) -> list[Mapping[str, Any]]:
+    def shown(self, outlet: Outlet) -> list[Fact]:
         """The rows of a view, or those that the topic of a stream has got."""
         node, shape = self.nodes[outlet.input], self.shapes[outlet.input]
         if outlet.key is None or shape.table or (outlet.kind == "topic" and not shape.retracts):
-            return [row.values for row in node.rows.values()]
-        return [row.values for row in newest(node.rows.values(), outlet.key, shape)]
+            return list(node.rows.values())
+        return newest(node.rows.values(), outlet.key, shape)
 
 
 def newest(rows: Any, key: Sequence[str], shape: Shape) -> list[Fact]:
