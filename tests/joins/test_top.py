@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import riverrun as rr
 from oracles.histories import CRASHES, Epoch, Kept, after_each, check_every_epoch, counted, histories
 from oracles.orders import ORDERS, SCHEMA, examples
-from riverrun.testing import assert_same_as_batch
+from riverrun.testing import assert_same_as_batch, run_flow
 
 PLAYERS = Kept(
     "id int, team string, points int",
@@ -125,3 +125,15 @@ def test_changes_add_up_to_the_table(epochs: list[Epoch], crashes: dict[int, str
         held = held - gone + counted([row["_after"] for row in rows if row["_after"] is not None])
         assert held == after_each(found, "placed")[number]
     assert sum(row["rows"] for row in found.views["ops"]) == len(found.views["changes"])
+
+
+def test_a_union_of_the_top_of_a_stream_and_the_top_of_that() -> None:
+    """The one's rows are told apart by their position in the log, the other's bring that along."""
+    flow = rr.Flow("office")
+    highest = flow.stream("numbers", "n int").top(3, "n desc")
+    both = highest.union(highest.top(1, "n desc"))
+    flow.view("both", both)
+    flow.view("count", both.group().agg(rows=rr.count()))
+    found = run_flow(flow, {"numbers": [{"n": n} for n in range(5)]}).views
+    assert sorted(row["n"] for row in found["both"]) == [2, 3, 4, 4]
+    assert found["count"] == [{"rows": 4}]

@@ -89,6 +89,14 @@ def test_hidden_parts_of_the_key_are_not_shown() -> None:
     assert changes.schema["_before"] == pl.Struct({"n": pl.Int64()})
 
 
+def test_a_key_of_columns_whose_names_differ_by_right() -> None:
+    """As the join of a table with itself has it."""
+    schema: dict[str, pl.DataType] = {"k": pl.Int64(), "k_right": pl.Int64(), "n": pl.Int64()}
+    table, play = Table(schema, ["k", "k_right"]), Play(ChangesKernel(("k", "k_right"), schema))
+    changes = play.step(one=table.apply([((1, 2), (7, 0))]))
+    assert changes["_after"].to_list() == [{"k": 1, "k_right": 2, "n": 7}]
+
+
 def test_a_table_of_one_row() -> None:
     schema: dict[str, pl.DataType] = {"n": pl.Int64()}
     table, play = Table(schema, []), Play(ChangesKernel((), schema))

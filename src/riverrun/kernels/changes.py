@@ -22,6 +22,7 @@ from riverrun.state.hashing import hash_columns
 from riverrun.state.table import State, TableSpec
 
 _EARLIER, _LATER = "_time_before", "_time_after"
+_OTHER = "_riverrun:other"  # Polars' own suffix, _right, is part of the key's names where tables were joined
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class ChangesKernel:
         shown = pl.struct(pl.col(name).cast(self.schema[name]) for name in self.columns or self.schema)
         before = old.select(*key, shown.alias(BEFORE), pl.col(TIME).alias(_EARLIER))
         after = new.select(*key, shown.alias(AFTER), pl.col(TIME).alias(_LATER))
-        changed = equijoin(before, after, key, "full", coalesce=True).sort(key)
+        changed = equijoin(before, after, key, "full", coalesce=True, suffix=_OTHER).sort(key)
         existed, exists = pl.col(_EARLIER).is_not_null(), pl.col(_LATER).is_not_null()
         op = pl.when(existed & exists).then(pl.lit("update")).when(exists).then(pl.lit("insert"))
         changes = changed.select(

@@ -159,6 +159,12 @@ def arrived(branch: Branch, parts: Sequence[Part], exchange: Exchange) -> pa.Tab
     return rows
 
 
+def united(tables: Sequence[pa.Table]) -> pa.Table:
+    """The rows of several ways as one table. Hidden parts of a key stand elsewhere where rows brought them along."""
+    names = tables[0].column_names
+    return pa.concat_tables([table.select(names) for table in tables])
+
+
 def _opened(branch: Branch, part: Part, exchange: Exchange) -> pa.RecordBatch:
     return exchange.get(part, branch.schema) if isinstance(part, pa.Buffer) else part
 

@@ -1,0 +1,28 @@
+"""Random programs come to what an oracle in plain Python says, after every epoch.
+
+`python -m random_programs.search 1000 2000` tries the seeds from 1000 on and prints what differs, made small.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from random_programs.search import failure_of
+
+SEEDS = 100 * int(os.environ.get("RIVERRUN_EXAMPLES", "1"))
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, 10))
+def test_random_programs_come_to_what_the_oracle_says(first: int) -> None:
+    for seed in range(first, first + 10):
+        assert failure_of(seed) is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", range(100_000, 103_000, 100))
+def test_thousands_of_random_programs_come_to_what_the_oracle_says(first: int) -> None:
+    for seed in range(first, first + 100):
+        assert failure_of(seed) is None
