@@ -16,8 +16,9 @@ SOURCE = Path(__file__).parent.parent / "src" / "riverrun"
 FORBIDDEN = {
     "errors": {"*"},
     "failpoints": {"*"},
-    "durable": {"*"},
+    "durable": {"*", "-errors"},
     "durations": {"*", "-errors"},
+    "calendar": {"*", "-durations"},
     "figures": {"*", "-durations"},
     "columns": {"*", "-errors"},
     "settings": {"*", "-errors", "-durations"},

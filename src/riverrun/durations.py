@@ -37,6 +37,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
 _LARGEST = 1 << 62
 
+FIRST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICRO
+"""The first moment that a datetime can say, in microseconds since 1970."""
+
+LAST = (datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC) - _EPOCH) // _MICRO
+"""The last one."""
+
 
 def micros(duration: Duration) -> int:
     """Microseconds of a duration: a string such as "1 hour" or "1h 30min", a timedelta, or a number of seconds."""
@@ -65,7 +71,10 @@ def _parse(text: str) -> int:
         factor = part and _FACTOR.get(part[2].lower())
         if not part or not factor:
             raise _bad(text)
-        total += round(float(part[1]) * factor)
+        size = float(part[1]) * factor
+        if size >= _LARGEST:
+            raise _bad(text)
+        total += round(size)
         at = part.end()
     if not stripped or total >= _LARGEST:
         raise _bad(text)
@@ -105,12 +114,15 @@ def to_micros(moment: datetime) -> int:
         raise Invalid(f"not a time: {moment!r}", hint="Give a datetime")
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // _MICRO
+    value = (moment - _EPOCH) // _MICRO
+    if not FIRST <= value <= LAST:
+        raise Invalid(f"{moment} lies outside the years 1 to 9999 in UTC")
+    return value
 
 
 def from_micros(value: int) -> datetime:
-    """The UTC datetime of microseconds since 1970-01-01."""
-    return _EPOCH + timedelta(microseconds=value)
+    """The UTC datetime of microseconds since 1970-01-01; the first or the last there is for what lies beyond."""
+    return _EPOCH + timedelta(microseconds=min(max(value, FIRST), LAST))
 
 
 def wall_clock() -> int:

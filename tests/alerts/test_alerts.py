@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from alert_receiver import SCHEMA, Receiver, fired, fraud
 from riverrun import River
+from riverrun.alerts import alert
 from riverrun.alerts import alerts as service
 from riverrun.alerts.address import Address
 from riverrun.alerts.alerts import Alerts
 from riverrun.alerts.message import AlertMessage
+from riverrun.alerts.stretch import Stretch, StretchRows, read_stretch
+from riverrun.durations import FIRST
+from riverrun.log.topic import Topic
 from riverrun.runtime.status import AlertStatus
 
 
@@ -233,3 +239,58 @@ def test_something_unexpected_does_not_end_it(
     alerts.stop()
     assert len(calls) == 3
     assert alerts.status()[0].last_error == "KeyError: '…'"
+
+
+def test_a_time_that_a_datetime_cannot_say_is_told_as_the_first_there_is(river: River, receiver: Receiver) -> None:
+    topic = fired(river)
+    before = pa.array([FIRST - 1]).cast(pa.timestamp("us", "UTC"))
+    poison = pa.RecordBatch.from_arrays([pa.array(["ada"]), pa.array([9.5]), before], schema=topic.schema)
+    topic.backend.append(poison, None)
+    alerts = Alerts(river, fraud(receiver.url))
+    alerts.start()
+    until(lambda: alerts.status()[0].sent == 1)
+    alerts.stop()
+    assert receiver.bodies()[0]["rows"][0]["at"] == "0001-01-01T00:00:00Z"
+
+
+def test_rows_of_which_no_message_can_be_made_are_put_aside_and_hold_up_nobody(
+    river: River, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(topic: Topic, stretch: Stretch) -> StretchRows:
+        found = read_stretch(topic, stretch)
+        if any(one["user"] == "poison" for one in found.rows):
+            raise OverflowError("date value out of range")
+        return found
+
+    monkeypatch.setattr(alert, "read_stretch", read)
+    topic = fired(river)
+    alerts = Alerts(river, fraud(receiver.url, every=0))
+    topic.append(row("poison"))
+    alerts.start()
+    until(lambda: alerts.status()[0].dead == 1)
+    topic.append(row("ada"))
+    until(lambda: alerts.status()[0].sent == 1)
+    alerts.stop()
+    [dead] = river.topic("shop.alerts.fraud.dead").read().to_pylist()
+    assert dead["user"] == "poison"
+    assert dead["dead_reason"].endswith("no message can be made of the rows (OverflowError: date value out of range)")
+    assert [one["user"] for body in receiver.bodies() for one in body["rows"]] == ["ada"]
+
+
+def test_trouble_while_it_stops_is_tried_a_few_times_and_not_in_a_rush(
+    river: River, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[float] = []
+    began = threading.Event()
+
+    def deliver(address: Address, _: AlertMessage) -> None:
+        tries.append(time.monotonic())
+        began.set()
+        raise KeyError("away")
+
+    fired(river).append(row("ada"))
+    alerts = Alerts(river, fraud("json://host/path"), deliver=deliver)
+    alerts.start()
+    assert began.wait(10)
+    alerts.stop(patience=1.2)
+    assert 2 <= len(tries) <= 5

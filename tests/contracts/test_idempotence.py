@@ -128,3 +128,25 @@ def test_arguments_that_make_no_sense(log: Log, arguments: dict[str, Any]) -> No
     with pytest.raises(Invalid):
         topic.append([row(1)], **arguments)
     assert topic.latest == topic.earliest
+
+
+def test_numbers_from_before_the_first_fence_do_not_count(log: Log) -> None:
+    """Whoever used the name before a flow had it makes none of the flow's rows disappear."""
+    topic = log.topic(partitions=1)
+    topic.append([row(0)], producer="shop", sequence=1 << 60)
+    topic.raise_fence("shop", 1)
+    for n in (1, 2, 2, 3):
+        topic.append([row(n)], producer="shop", sequence=n, fence=1)
+    assert topic.read().column("n").to_pylist() == [0, 1, 2, 3]
+    assert topic.last_sequence("shop") == log.reopened().last_sequence("shop") == 3
+    assert topic.backend.fence("shop") == 1
+    assert topic.backend.fence("nobody") == 0
+
+
+def test_sequences_go_on_over_fences(log: Log) -> None:
+    """A run that appended and died is followed by one that appends the same again, under its own fence."""
+    topic = log.topic(partitions=1)
+    for fence in (1, 2, 5):
+        topic.raise_fence("shop", fence)
+        topic.append([row(7)], producer="shop", sequence=7, fence=fence)
+    assert topic.read().num_rows == 1

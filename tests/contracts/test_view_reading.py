@@ -6,9 +6,11 @@ import threading
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 from contracts.view_flow import ViewFlow, contents, revenue, rows, weighted
+from riverrun.durations import FIRST, LAST
 from riverrun.errors import Closed, Invalid, NotFound
 from riverrun.views import View, ViewSpec
 
@@ -152,3 +154,28 @@ def test_a_closed_store_says_so(store):
         view.rows()
     with pytest.raises(Closed):
         store.take_fence("shop")
+
+
+def test_times_that_a_datetime_cannot_say_are_the_first_and_the_last(store):
+    """A window that ends in the year 10000, say: whoever reads the view, its changes, or SQL over it goes on."""
+    schema = "user string, at timestamp, day date, seen array<timestamp>"
+    spec = ViewSpec("v", "shop", schema, ("user",))
+    flow = ViewFlow(store, spec)
+    kinds = dict(zip(spec.arrow.names, spec.arrow.types, strict=True))
+    beyond = {
+        "user": pa.array(["early", "late"]),
+        "at": pa.array([FIRST - 1, LAST + 1]).cast(kinds["at"]),
+        "day": pa.array([-719_163, 2_932_897], pa.int32()).cast(kinds["day"]),
+        "seen": pa.ListArray.from_arrays([0, 1, 2], pa.array([FIRST - 1, LAST + 1]).cast(kinds["at"])).cast(
+            kinds["seen"]
+        ),
+        "_weight": pa.array([1, 1], pa.int8()),
+    }
+    flow.commit({"v": pa.table(beyond)})
+    view = View(store, "v")
+    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)
+    for found in (view.rows(), view.arrow().to_pylist(), [view.get("early"), view.get("late")]):
+        assert [(row["at"], row["seen"]) for row in found if row] == [(first, [first]), (last, [last])]
+        assert [row["day"] for row in found if row] == [date(1, 1, 1), date(9999, 12, 31)]
+    assert [change.after["at"] for change in store.changes("v", None) if change.after] == [first, last]
+    assert store.query("select count(*) as n from v") == [{"n": 2}]

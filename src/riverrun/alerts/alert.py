@@ -12,8 +12,9 @@ from riverrun.alerts.dead import bury
 from riverrun.alerts.line import Line, least_offsets
 from riverrun.alerts.message import AlertMessage, compose
 from riverrun.alerts.retry import Undelivered, is_given_up
-from riverrun.alerts.stretch import Offsets, count_between, read_stretch
+from riverrun.alerts.stretch import Offsets, Stretch, count_between, read_stretch
 from riverrun.durations import from_micros
+from riverrun.errors import RiverrunError
 from riverrun.failpoints import failpoint
 from riverrun.river import River
 from riverrun.runtime.status import AlertStatus
@@ -113,30 +114,51 @@ class Alert:
     def _attempt(self, name: str, line: Line, now: int, deliver: Deliver) -> None:
         stretch = line.note.trying
         assert stretch is not None
+        try:
+            message = self._compose(name, stretch)
+        except (RiverrunError, OSError):
+            raise  # the river's own: the rows are as good as before
+        except Exception as error:  # the rows' own: nobody waits behind them
+            line.failure(now)
+            self._give_up(name, line, stretch, f"no message can be made of the rows ({type(error).__name__}: {error})")
+        else:
+            if message is not None and not self._deliver(name, line, stretch, message, now, deliver):
+                return
+        line.finish()
+        notes.write(self._path, self._lines, self.committed)
+        failpoint("alerts.noted")
+
+    def _deliver(
+        self, name: str, line: Line, stretch: Stretch, message: AlertMessage, now: int, deliver: Deliver
+    ) -> bool:
+        """Try once; False when it is to be tried again."""
+        try:
+            deliver(line.address, message)
+        except Undelivered as error:
+            line.failure(now)
+            if not is_given_up(error, line.attempts, self._attempts):
+                self._failed(name, error.message, "trying again later")
+                return False
+            self._give_up(name, line, stretch, error.message)
+        else:
+            failpoint("alerts.sent")
+            line.sent += 1
+            self._last_sent = now
+        return True
+
+    def _compose(self, name: str, stretch: Stretch) -> AlertMessage | None:
+        """What to say of a stretch; nothing, when retention has left nothing of it."""
         read = read_stretch(self.topic, stretch)
         if read.lost:
             self.trouble(f"{name}: retention removed rows ({read.lost}) before they could be sent")
             log.warning("alert %s of flow %s: %s", self.name, self.flow, self._last_error)
-        if read.count:
-            key = stretch.key(self.topic.name)
-            message = compose(self.flow, self.name, key, self._template, read.count, read.rows)
-            try:
-                deliver(line.address, message)
-            except Undelivered as error:
-                line.failure(now)
-                if not is_given_up(error, line.attempts, self._attempts):
-                    self._failed(name, error.message, "trying again later")
-                    return
-                self._failed(name, error.message, f"its rows ({read.count}) go to {self.topic.name}.dead")
-                line.dead += bury(self._river, self.topic, stretch, name, redact(error.message, self.to), line.attempts)
-                failpoint("alerts.dead")
-            else:
-                failpoint("alerts.sent")
-                line.sent += 1
-                self._last_sent = now
-        line.finish()
-        notes.write(self._path, self._lines, self.committed)
-        failpoint("alerts.noted")
+        key = stretch.key(self.topic.name)
+        return compose(self.flow, self.name, key, self._template, read.count, read.rows) if read.count else None
+
+    def _give_up(self, name: str, line: Line, stretch: Stretch, reason: str) -> None:
+        self._failed(name, reason, f"its rows go to {self.topic.name}.dead")
+        line.dead += bury(self._river, self.topic, stretch, name, redact(reason, self.to), line.attempts)
+        failpoint("alerts.dead")
 
     def _failed(self, name: str, reason: str, then: str) -> None:
         self.trouble(f"{name}: {reason}")

@@ -35,6 +35,7 @@ log = logging.getLogger("riverrun.alerts")
 
 _LONGEST_WAIT = 500_000  # between two looks whether it is to stop
 _PAUSE = 5.0  # seconds after an error of the river itself
+_LAST_PAUSE = 0.5  # the same, once it is to stop
 _AT_ONCE = 64  # batches taken in before messages are sent
 
 
@@ -205,6 +206,8 @@ class Alerts:
         return redact(text, tuple(address for alert in self._alerts.values() for address in alert.to))
 
     def _sleep(self, pause: float) -> None:
-        end = time.monotonic() + pause
-        while time.monotonic() < end and self._until is None:
+        """A pause, which the word to stop ends; what fails after that is tried a few times more."""
+        stopping = self._until is not None
+        end = time.monotonic() + (_LAST_PAUSE if stopping else pause)
+        while time.monotonic() < end and not self._is_over() and (stopping or self._until is None):
             time.sleep(0.05)

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc
 
+from riverrun import calendar
+from riverrun.columns import RECEIVED
 from riverrun.log.codec import HIDDEN, MOMENT, body_schema
 from riverrun.log.frame import OFFSETS
 from riverrun.log.rows import key_text
@@ -80,6 +82,7 @@ class Decoder:
             named = {field.name: field for field in fields}
             fields = [named[name] for name in columns]
         self.schema = pa.schema(fields)
+        self._timed = [i for i, field in enumerate(fields) if calendar.has_times(field.type) and field.name != RECEIVED]
         self._layouts: dict[tuple[int, int], _Layout] = {}
 
     def decode(self, header: Any, body: pa.Buffer, low: int = 0, high: int | None = None) -> pa.RecordBatch:
@@ -120,6 +123,8 @@ class Decoder:
 
     def _shown(self, batch: pa.RecordBatch, origin: Origin) -> pa.RecordBatch:
         arrays = [self._column(field, batch, origin) for field in self.schema]
+        for i in self._timed:
+            arrays[i] = calendar.clamp(arrays[i])
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema) if arrays else batch.select([])
 
     def _column(self, field: pa.Field, batch: pa.RecordBatch, origin: Origin) -> pa.Array:

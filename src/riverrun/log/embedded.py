@@ -86,6 +86,9 @@ class EmbeddedBackend(TopicBackend):
     def take_over(self, producer: str) -> Claim:
         return self.journal.take_over(producer)
 
+    def fence(self, producer: str) -> int:
+        return self.journal.fence(producer)
+
     def last_sequence(self, producer: str) -> int | None:
         last = self.journal.last_sequence(producer)
         return None if last == NO_SEQUENCE else last

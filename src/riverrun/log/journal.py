@@ -104,6 +104,12 @@ class Journal:
         self._settle(commit)
         return claim
 
+    def fence(self, name: str) -> int:
+        """The newest fence of this producer, 0 when it has none."""
+        with self._section() as ends:
+            memory = self._track(ends).memories.get(frames.producer_id(name))
+            return memory.fence if memory else 0
+
     def last_sequence(self, name: str) -> int:
         """The newest sequence of this producer, NO_SEQUENCE when it has none."""
         with self._section() as ends:

@@ -121,6 +121,10 @@ class MemoryBackend(TopicBackend):
             self._append([], replace(claim, sequence=NO_SEQUENCE))
             return claim
 
+    def fence(self, producer: str) -> int:
+        memory = self._stored.producers.memories.get(frames.producer_id(producer))
+        return memory.fence if memory else 0
+
     def last_sequence(self, producer: str) -> int | None:
         memory = self._stored.producers.memories.get(frames.producer_id(producer))
         return memory.recent[-1].sequence if memory and memory.recent else None

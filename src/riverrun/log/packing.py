@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from riverrun import ddl
+from riverrun import calendar, ddl
 from riverrun.log.rows import LARGEST_FLOAT, TEMPORAL, RowSchema, completed, python_type, row_struct
 
 _ARRAY = b"\xdd"  # msgpack: an array whose length follows in 4 bytes
 _REFUSED = (msgspec.ValidationError, TypeError, ValueError, OverflowError)
 _SURELY_SMALL = 16  # a value takes at most this many times its packed bytes in a batch
+_EDGES = (1, 9999)  # years in which a zone decides whether it is one of the calendar in UTC
 _NATIVE = {"string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "binary"}
 
 
@@ -38,8 +39,12 @@ class Packing:
         self._decode = msgspec.msgpack.Decoder(list[plain]).decode  # type: ignore[valid-type]
         self._getters = [attrgetter(name) for name in names]
         self._floats = [i for i, field in enumerate(self._arrow) if pa.types.is_float32(field.type)]
-        # msgspec knows everything about a value but whether a decimal fits.
-        self._tried = any("decimal" in str(column.type) for column in self._columns)
+        # msgspec knows everything about a value but whether a decimal fits, and which year a time is of in UTC.
+        nested = [field.type for field in self._arrow if pa.types.is_nested(field.type)]
+        self._tried = any("decimal" in str(column.type) for column in self._columns) or any(
+            map(calendar.has_times, nested)
+        )
+        self._times = [i for i, field in enumerate(self._arrow) if pa.types.is_timestamp(field.type)]
         # pyarrow imports what it needs with the first values, which is too late when the interpreter is ending.
         self.batch([self._encode(())])
 
@@ -56,6 +61,9 @@ class Packing:
             self._schema.batch(row)
         for i in self._floats:
             if values[i] is not None and abs(values[i]) > LARGEST_FLOAT:
+                self._schema.batch(row)
+        for i in self._times:
+            if values[i] is not None and values[i].year in _EDGES:
                 self._schema.batch(row)
         return packed
 

@@ -1,5 +1,8 @@
 """Fences and sequences: what makes a repeated append have no effect and a superseded producer fail.
 
+Sequences go on over fences: what a run appended, the next one need not append again. Only those from before the first
+fence do not count, because whoever used the name then is not whom it belongs to.
+
 They are read from frame headers, in journal order, so they are atomic with the rows themselves and need no file.
 """
 
@@ -68,6 +71,8 @@ class Producers:
     def note(self, producer: bytes, fence: int, sequence: int, received: int) -> None:
         """An append of this producer ends here."""
         memory = self.memories.setdefault(producer, ProducerMemory())
+        if fence and not memory.fence:
+            memory.recent.clear()  # numbers of somebody else, who had the name before it was anybody's
         memory.fence, memory.received = max(memory.fence, fence), received
         self.appends += 1
         if sequence != NO_SEQUENCE:
@@ -84,6 +89,8 @@ class Producers:
                 f"topic {topic}: producer {name!r} with fence {fence} was superseded by fence {memory.fence}",
                 hint="A newer run has taken over; stop this one",
             )
+        if fence and not memory.fence:
+            return None
         if sequence == NO_SEQUENCE or not memory.recent or sequence > memory.recent[-1].sequence:
             return None
         return next(recent.offsets for recent in memory.recent if recent.sequence >= sequence)

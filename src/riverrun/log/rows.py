@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun import ddl
+from riverrun import calendar, ddl
 from riverrun.durations import wall_clock
 from riverrun.errors import Invalid, RecordTooLarge, did_you_mean
 from riverrun.log.stored_spec import StoredSpec
@@ -62,6 +62,7 @@ class RowSchema:
         self._floats = [field.name for field in self.arrow if pa.types.is_float32(field.type)]
         self._binary = [field.name for field in self.arrow if pa.types.is_binary(field.type)]
         self._nested_binary = any(pa.types.is_nested(f.type) and "binary" in str(f.type) for f in self.arrow)
+        self._timed = [field.name for field in self._given if calendar.has_times(field.type)]
         self._row = row_struct([*self.columns, *self.hidden])
         self._rows = list[self._row]  # type: ignore[name-defined]
 
@@ -178,6 +179,11 @@ class RowSchema:
             row = pc.index(missing, True).as_py()
             if row >= 0:
                 raise self._bad(row, name, "a value is required")
+        for name in self._timed:
+            if name in batch.schema.names and not calendar.fits(batch.column(name)):
+                raise self._bad(
+                    calendar.first_unfit(batch.column(name)), name, "a time outside the years 1 to 9999 in UTC"
+                )
         # The whole batch is at least as large as any of its rows.
         if is_larger(batch, self.limit):
             self._check_sizes(batch)

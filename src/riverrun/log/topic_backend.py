@@ -120,6 +120,10 @@ class TopicBackend(ABC):
         """
 
     @abstractmethod
+    def fence(self, producer: str) -> int:
+        """The newest fence of this producer; 0 when it has none."""
+
+    @abstractmethod
     def last_sequence(self, producer: str) -> int | None:
         """The newest sequence that was appended under this name; None when there is none."""
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import polars as pl
 import pyarrow as pa
 
+from riverrun.calendar import clamp_table
 from riverrun.columns import CARRIED, LOG_ORDER, OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.errors import Conflict
 from riverrun.failpoints import failpoint
@@ -185,7 +186,9 @@ class Committer:
             self._appended(topic, table, result)
 
     def _appended(self, topic: Topic, table: pa.Table, result: EpochResult) -> None:
-        topic.append(table, producer=self._name, sequence=self._base + result.control.epoch, fence=self._fence)
+        # What a flow computes may lie beyond the calendar, and must not end it.
+        rows = clamp_table(table)
+        topic.append(rows, producer=self._name, sequence=self._base + result.control.epoch, fence=self._fence)
 
     def _sweep(self, manifest: Manifest) -> None:
         """Now and then remove state files that no epoch can need any more."""

@@ -26,6 +26,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from riverrun import calendar
 from riverrun.errors import Invalid
 
 _MOMENT = pa.timestamp("us", "UTC")
@@ -83,8 +84,8 @@ def give_back(values: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.Chunk
         back = _from_json(kind)
         return pa.array([None if text is None else back(json.loads(text)) for text in values.to_pylist()], kind)
     if pa.types.is_boolean(kind) or pa.types.is_date(kind):
-        return values.cast(pa.int32()).cast(kind)
-    return values.cast(kind)
+        return calendar.clamp(values.cast(pa.int32()).cast(kind))
+    return calendar.clamp(values.cast(kind))
 
 
 def scalar(value: Any, name: str, kind: pa.DataType) -> pa.Array:
@@ -106,7 +107,7 @@ def scalar(value: Any, name: str, kind: pa.DataType) -> pa.Array:
 def _texts(values: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> list[str | None]:
     there = _to_json(kind)
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-    return [None if value is None else encode(there(value)) for value in values.to_pylist()]
+    return [None if value is None else encode(there(value)) for value in calendar.clamp(values).to_pylist()]
 
 
 _Convert = Callable[[Any], Any]
@@ -182,7 +183,7 @@ def conform(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     """The rows as dictionaries of Python values; a map is a dict."""
     names = table.column_names
-    columns = [_values(column) for column in table.columns]
+    columns = [_values(calendar.clamp(column)) for column in table.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 

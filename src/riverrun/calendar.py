@@ -1,0 +1,95 @@
+"""The times that Python, databases and people can say: the years 1 to 9999, in UTC. Arrow's go further, both ways.
+
+Rows with others are refused where they come in. Where there are some nevertheless, kept from before or computed by a
+flow, they are shown as the first or the last there is: nobody who reads them has to be ready for more.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from riverrun.durations import FIRST, LAST
+
+_DAY = 86_400_000_000
+# Of whole numbers that values of a type are views of, the least and the largest.
+_MOMENTS = pa.int64(), FIRST, LAST
+_DAYS = pa.int32(), FIRST // _DAY, LAST // _DAY
+
+
+@cache
+def has_times(kind: pa.DataType) -> bool:
+    """Whether values of a type are times or dates, or have some inside."""
+    if pa.types.is_nested(kind):
+        return any(has_times(kind.field(i).type) for i in range(kind.num_fields))
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date32(kind))
+
+
+def fits(values: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether all times in a column (as `riverrun.ddl` makes them) lie within the calendar."""
+    if isinstance(values, pa.ChunkedArray):
+        return all(map(fits, values.chunks))
+    kind = values.type
+    if not has_times(kind):
+        return True
+    if pa.types.is_struct(kind):
+        return all(map(fits, values.flatten()))
+    if pa.types.is_nested(kind):
+        offsets = values.offsets
+        begin, end = offsets[0].as_py(), offsets[-1].as_py()
+        return fits(values.values.slice(begin, end - begin))
+    whole, first, last = _limits(kind)
+    found = pc.min_max(values.view(whole))
+    least, largest = found["min"].as_py(), found["max"].as_py()
+    return least is None or (first <= least and largest <= last)
+
+
+def first_unfit(values: pa.Array) -> int:
+    """The place of the first value of a column that does not fit."""
+    low, high = 0, len(values)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(values.slice(low, middle - low)):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def clamp(values: Any) -> Any:
+    """The same column, or chunks of one, with the first or the last time there is for those beyond."""
+    if fits(values):
+        return values
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([clamp(chunk) for chunk in values.chunks], values.type)
+    if pa.types.is_nested(values.type):
+        return _clamp_nested(values)
+    whole, first, last = _limits(values.type)
+    raised = pc.max_element_wise(values.view(whole), pa.scalar(first, whole), skip_nulls=False)
+    return pc.min_element_wise(raised, pa.scalar(last, whole), skip_nulls=False).view(values.type)
+
+
+def clamp_table(table: pa.Table) -> pa.Table:
+    """The same table, with all its times within the calendar."""
+    for at, field in enumerate(table.schema):
+        if has_times(field.type) and not fits(table.column(at)):
+            table = table.set_column(at, field, clamp(table.column(at)))
+    return table
+
+
+def _limits(kind: pa.DataType) -> tuple[pa.DataType, int, int]:
+    return _DAYS if pa.types.is_date32(kind) else _MOMENTS
+
+
+def _clamp_nested(values: pa.Array) -> pa.Array:
+    values = values.take(pa.array(range(len(values)), pa.int64()))  # no longer a slice: it begins where its buffers do
+    kind = values.type
+    if pa.types.is_struct(kind):
+        children = [values.field(i) for i in range(kind.num_fields)]
+    else:
+        children = [values.values]
+    own = values.buffers()[: kind.num_buffers]
+    return pa.Array.from_buffers(kind, len(values), own, children=[clamp(child) for child in children])
