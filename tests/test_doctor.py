@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from postgres_server import shared_server
 from riverrun import doctor, java
 from riverrun.doctor import Check, examine
 from riverrun.river import River
+from riverrun.views import open_store
 
 
 @pytest.fixture
@@ -96,6 +98,45 @@ def test_a_group_whose_rows_were_removed_before_it_read_them(river: str, monkeyp
         check = doctor.check_group(opened, "billing")
     assert (check.status, check.found) == ("failed", "3 rows of orders were removed before it read them")
     assert "riverrun group reset billing orders --to earliest" in (check.fix or "")
+
+
+def test_a_river_that_others_can_enter(river: str) -> None:
+    """M6: everybody on the machine could read all events, and freeze all writers."""
+    assert named(list(examine(river)), "privacy") == []
+    os.chmod(river, 0o755)
+    [check] = named(list(examine(river)), "privacy")
+    assert (check.status, check.found) == ("warning", f"{river}: others may enter it (mode 755)")
+    assert check.fix is not None
+    assert f"chmod go= {river}" in check.fix
+
+
+def test_a_river_of_somebody_else(river: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    [check] = named(list(examine(river)), "privacy")
+    assert check.found == f"{river}: it belongs to user {owner}"
+
+
+def test_state_and_views_elsewhere_are_looked_at(river: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "flows").mkdir(mode=0o755)
+    (tmp_path / "views.db").touch(mode=0o644)
+    monkeypatch.setenv("RIVERRUN_CHECKPOINTS", str(tmp_path / "flows"))
+    monkeypatch.setenv("RIVERRUN_VIEWS", str(tmp_path / "views.db"))
+    found = [check.found.partition(":")[0] for check in named(list(examine(river)), "privacy")]
+    assert found == [str(tmp_path / "flows"), str(tmp_path / "views.db")]
+
+
+def test_a_login_of_views_that_may_do_everything(river: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H3: the doctor says so."""
+    monkeypatch.setenv("RIVERRUN_VIEWS", shared_server().url)
+    with open_store(shared_server().url):
+        pass
+    answers, concern = named(list(examine(river)), "views")
+    assert (answers.status, concern.status) == ("ok", "warning")
+    assert "is a superuser" in concern.found
+    monkeypatch.setenv("RIVERRUN_VIEWS", "postgresql://me@127.0.0.1:1/x")
+    [away] = named(list(examine(river)), "views")
+    assert away.status == "failed"
 
 
 def test_a_misspelt_setting(river: str, monkeypatch: pytest.MonkeyPatch) -> None:

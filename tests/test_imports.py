@@ -15,6 +15,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "riverrun"
 # What a part must not import. Parts that are not there yet keep their rule.
 FORBIDDEN = {
     "errors": {"*"},
+    "error_transit": {"*", "-errors"},
     "failpoints": {"*"},
     "durable": {"*", "-errors"},
     "durations": {"*", "-errors"},

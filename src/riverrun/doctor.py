@@ -11,6 +11,7 @@ import mmap
 import os
 import platform
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -23,7 +24,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Literal
 
 from riverrun import durable
-from riverrun.errors import RiverrunError, Unavailable, did_you_mean
+from riverrun.errors import NotFound, RiverrunError, Unavailable, did_you_mean
 from riverrun.java import find_java
 from riverrun.settings import PLACES, Settings
 
@@ -252,12 +253,43 @@ def check_river(path: str) -> Iterator[Check]:
         with River(path) as river:
             names = river.topics()
             yield Check("river", "ok", f"{river.path} with {len(names)} topics")
+            yield from check_privacy(river)
+            yield from check_views(river)
             for name in names:
                 yield check_topic(river, name)
             for group in river.groups.list():
                 yield check_group(river, group["group"])
     except RiverrunError as error:
         yield Check("river", "failed", error.message, error.hint or "Restore the river from a copy")
+
+
+def check_privacy(river: River) -> Iterator[Check]:
+    """Nobody else on this machine can read what is in it, or hold its locks."""
+    views = [] if "//" in river.views_address else [os.path.abspath(river.views_address)]
+    inside = f"{river.path}/"
+    for path in [river.path, *(p for p in (os.path.abspath(river.checkpoints), *views) if not p.startswith(inside))]:
+        found = durable.exposure(path) if os.path.exists(path) else None
+        if found is not None:
+            fix = f"Let it belong to who runs the flows, and to nobody else: chmod go= {shlex.quote(path)}"
+            yield Check("privacy", "warning", f"{path}: {found}", fix)
+
+
+def check_views(river: River) -> Iterator[Check]:
+    """The store of views, where it is a server: it answers, and its logins may do no more than they need."""
+    if "//" not in river.views_address:
+        return
+    from riverrun.views import open_store
+
+    try:
+        with open_store(river.views_address, create=False, read=river.views_read) as store:
+            concerns = store.concerns()
+    except NotFound as error:
+        yield Check("views", "ok", error.message)
+    except RiverrunError as error:
+        yield Check("views", "failed", error.message, error.hint or "Correct RIVERRUN_VIEWS")
+    else:
+        yield Check("views", "ok", "the view store answers")
+        yield from (Check("views", "warning", found, fix) for found, fix in concerns)
 
 
 def check_topic(river: River, name: str) -> Check:

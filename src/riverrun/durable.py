@@ -42,6 +42,14 @@ def make_private(path: str) -> None:
     os.chmod(path, FILE_MODE)
 
 
+def exposure(path: str) -> str | None:
+    """How others than this user could get at a directory or a file; None where they cannot."""
+    found = os.stat(path)
+    if found.st_uid != os.getuid():
+        return f"it belongs to user {found.st_uid}"
+    return f"others may enter it (mode {found.st_mode & 0o777:o})" if found.st_mode & 0o077 else None
+
+
 def write_all(fd: int, buffers: Sequence[Any], at: int) -> None:
     """All of the buffers at byte `at`, also when the system writes only some at a time."""
     for i in range(0, len(buffers), _IOV_MAX):

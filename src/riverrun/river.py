@@ -41,8 +41,9 @@ _INSTALL = "Install it: pip install 'riverrun[spark]'"
 class River:
     """Opens topics and views and closes everything it opened. An absent or empty directory becomes a new river.
 
-    `views` is where views are kept: a SQLite file in the directory, or postgresql://…. `checkpoints` is the directory
-    of flows' state. `master` is Spark's, by default this machine.
+    `views` is where views are kept: a SQLite file in the directory, or postgresql://…; `views_read` is that database for a
+    login that may only read views, which queries then use. `checkpoints` is the directory of flows' state. `master` is
+    Spark's, by default this machine.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class River:
         path: str | os.PathLike[str] | None = None,
         *,
         views: str | None = None,
+        views_read: str | None = None,
         checkpoints: str | None = None,
         master: str | None = None,
         settings: Settings | None = None,
@@ -58,9 +60,11 @@ class River:
         self.settings = settings or Settings.load()
         self.path = os.path.abspath(path or where.get("river", DEFAULT))
         self.views_address = views or where.get("views") or f"{self.path}/views.db"
+        self.views_read = views_read or where.get("views_read")
         self.checkpoints = checkpoints or where.get("checkpoints") or f"{self.path}/flows"
         if "://" in self.checkpoints:
-            raise Unavailable(f"checkpoints={self.checkpoints!r} cannot be used yet", hint="Give a directory")
+            scheme = self.checkpoints.partition("//")[0]  # what follows may have a password in it
+            raise Unavailable(f"checkpoints in {scheme}//… cannot be used yet", hint="Give a directory")
         self.master = master or where.get("master")
         self._store: Store | None = None
         self._topics: dict[str, Topic] = {}
@@ -74,7 +78,7 @@ class River:
     def from_config(cls, file: str | os.PathLike[str] = "riverrun.toml") -> Self:
         """A river as a settings file says; RIVERRUN_* of the environment wins."""
         where = places(file)
-        parts = {name: where.get(name) for name in ("views", "checkpoints", "master")}
+        parts = {name: where.get(name) for name in ("views", "views_read", "checkpoints", "master")}
         return cls(where.get("river"), **parts, settings=Settings.load(file))
 
     def __repr__(self) -> str:
@@ -216,7 +220,7 @@ class River:
                 from riverrun.views import open_store
             except ImportError as error:
                 raise _not_installed(error) from None
-            self._store = open_store(self.views_address)
+            self._store = open_store(self.views_address, read=self.views_read)
         return self._store
 
     def lag(self, group: str) -> dict[str, Any]:

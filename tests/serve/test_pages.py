@@ -14,7 +14,7 @@ import httpx
 import msgspec
 import pytest
 
-from riverrun.errors import Transient
+from riverrun.errors import Transient, Unavailable
 from riverrun.river import River
 from riverrun.runtime.status import AlertStatus, ComputedBy, Lag
 from riverrun.serve.pages.arrival_sample import ArrivalSample
@@ -25,6 +25,7 @@ from riverrun.serve.pages.view_page import RecentChanges
 from riverrun.serve.server import Background
 from riverrun.settings import Settings
 from riverrun.views import ViewSpec
+from riverrun.views.sql.sqlstore import SqlStore
 from serve.conftest import CommittedFlow, EventReader, order
 from serve.telling_run import LEDGER, TellingRun
 
@@ -225,6 +226,22 @@ def test_the_newest_changes_of_a_view_are_each_read_once(river: River, totals: C
     for _ in range(20):  # while nobody looked
         commit(1)
     assert seen() == list(range(written))[: -15 - 1 : -1]
+
+
+def test_no_sql_box_where_it_could_do_more_than_read_views(
+    http: httpx.Client, totals: CommittedFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H3: with views in PostgreSQL, and no login that reads them and nothing else."""
+
+    def refuse(self: SqlStore) -> None:
+        raise Unavailable("it needs a login", hint="Make one")
+
+    monkeypatch.setattr(SqlStore, "admit_strangers", refuse)
+    page = Page(http.get("/ui/views", params={"sql": "select 7 * 6"}).text)
+    assert "it needs a login" in page.text
+    assert "Make one" in page.text
+    assert "42" not in page.text
+    assert "<textarea" not in http.get("/ui/views").text
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import signal
 import tempfile
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import psycopg
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from postgres_server import Server, shared_server
-from riverrun.errors import Invalid, NewerFormat, Transient, Unavailable
+from riverrun.errors import Busy, Invalid, NewerFormat, NotFound, TimedOut, Transient, Unavailable
 from riverrun.views import Epoch, View, ViewSpec, open_store
 from riverrun.views.sql.postgres import PostgresDatabase
 from riverrun.views.sql.sqlstore import SqlStore
@@ -100,18 +102,178 @@ def test_killed_inside_a_commit_it_goes_on(program, place):
         assert counts == [199, 395, 2]
 
 
-def test_sql_can_run_as_a_role_that_sees_only_what_it_was_granted(store, schema):
-    store.commit(epoch(1, ("a", 1, 1)))
+@pytest.fixture
+def admin():
     with psycopg.connect(shared_server().url, autocommit=True) as admin:
-        admin.execute(f"drop role if exists looker_{schema}")
-        admin.execute(f"create role looker_{schema}")
-        admin.execute(f"grant usage on schema {schema} to looker_{schema}")
-        admin.execute(f"grant select on {schema}.v to looker_{schema}")
-    with SqlStore(PostgresDatabase(shared_server().url, schema=schema, reader=f"looker_{schema}")) as careful:
+        yield admin
+
+
+@pytest.fixture
+def viewer(admin, schema):
+    """The address of a login that nobody has granted anything."""
+    name = f"viewer_{schema}"
+    admin.execute(f"create role {name} login")
+    yield shared_server().url.replace("riverrun@", f"{name}@")
+    admin.execute(f"drop owned by {name}")
+    admin.execute(f"drop role {name}")
+
+
+@pytest.fixture
+def private(admin, schema):
+    """A table that is no view."""
+    admin.execute(f"create schema private_{schema}")
+    admin.execute(f"create table private_{schema}.cards as select '4111-1111' as n")
+    yield f"private_{schema}.cards"
+    admin.execute(f"drop schema private_{schema} cascade")
+
+
+def opened(schema, viewer, **options):
+    return SqlStore(PostgresDatabase(shared_server().url, schema=schema, read=viewer, **options))
+
+
+def test_queries_run_as_a_login_that_reads_views_and_nothing_else(store, schema, viewer, private):
+    """H3: a query read the whole database, also where it ran as another role of the same login."""
+    store.commit(epoch(1, ("a", 1, 1)))
+    trick = (
+        "select word from (select set_config('role', 'none', true) as r offset 0) a, lateral ts_stat("
+        f"'select to_tsvector(''simple'', n) from {private} where ''' || r || ''' is not null')"
+    )
+    with opened(schema, viewer) as careful:
         assert careful.query("select n from v") == [{"n": 1}]
-        with pytest.raises(Invalid, match="permission denied"):
-            careful.query('select * from "riverrun:flows"')
+        for sql in (f"select * from {private}", 'select * from "riverrun:flows"', trick, "select pg_read_file('x')"):
+            with pytest.raises(Invalid, match="permission denied"):
+                careful.query(sql)
         assert View(careful, "v").get("a") == {"k": "a", "n": 1}
+
+
+def test_views_that_are_made_later_or_anew_can_be_read(store, schema, viewer):
+    with opened(schema, viewer) as careful:
+        careful.declare(ViewSpec("later", "flow", "k string", ("k",), ("t",)))
+        assert careful.query("select * from later") == []
+        other = ViewSpec("later", "flow", "m double, k string", ("k",), ("t",))
+        token = careful.begin_rebuild("flow", [SPEC, other])
+        careful.switch(token, 1)
+        assert careful.query("select m from later") == []
+
+
+def test_a_query_cannot_stop_a_flow(store, schema, viewer, admin):
+    """H3: a lock that a query took outlived it, and commits waited for good; the flow's connections could be ended."""
+    with opened(schema, viewer) as careful:
+        for lock in (f"{schema}/flow", schema):
+            careful.query(f"select pg_advisory_lock(hashtextextended('{lock}', 0))")
+        admin.execute(f"select pg_advisory_lock(hashtextextended('{schema}/flow', 0))")  # held while we commit
+        assert store.commit(epoch(1, ("a", 1, 1)))
+        end = "select count(pg_terminate_backend(pid)) as n from pg_stat_activity where usename = 'riverrun'"
+        with pytest.raises(Invalid, match="permission denied"):
+            careful.query(end)
+        assert store.commit(epoch(2, ("a", 2, 1)))
+
+
+@pytest.mark.parametrize(
+    ("power", "why"),
+    [
+        ("alter role {role} superuser", "it is a superuser"),
+        ("grant riverrun to {role}", "it belongs to the owner"),
+        ("grant pg_signal_backend to {role}", "it belongs to pg_signal_backend"),
+        ("grant create on schema {schema} to {role}", "it may create tables"),
+        ('grant select on {schema}."riverrun:flows" to {role}', "it has rights on .*riverrun:flows"),
+    ],
+)
+def test_a_login_that_may_do_more_is_refused(store, schema, viewer, admin, power, why):
+    admin.execute(power.format(role=f"viewer_{schema}", schema=schema))
+    with opened(schema, viewer) as careless:
+        with pytest.raises(Unavailable, match=f"may do more than read views: {why}"):
+            careless.query("select n from v")
+        assert [what for what, _ in careless.concerns() if "may do more than read views" in what]
+
+
+def test_without_such_a_login_strangers_may_not_ask(store, schema, viewer):
+    with pytest.raises(Unavailable, match=r"needs a login that reads views .*create role .*RIVERRUN_VIEWS_READ"):
+        store.admit_strangers()
+    with opened(schema, viewer) as careful:
+        careful.admit_strangers()
+
+
+def test_a_login_that_is_not_there_is_named(schema):
+    with pytest.raises(Unavailable, match=r"there is no login 'nobody_here'.*create role"):
+        opened(schema, shared_server().url.replace("riverrun@", "nobody_here@"))
+    with pytest.raises(Invalid, match="views_read does not name a login"):
+        opened(schema, "postgresql://host/database")
+
+
+def test_a_superuser_is_a_concern(store, schema, viewer, admin):
+    [(what, _)] = store.concerns()
+    assert what == f"the login of the view store {store.database.where} is a superuser"
+    admin.execute(f"create role owner_{schema} login")
+    admin.execute(f"grant create on database postgres to owner_{schema}")
+    modest = shared_server().url.replace("riverrun@", f"owner_{schema}@")
+    with SqlStore(PostgresDatabase(modest, schema=f"of_{schema}", read=viewer)) as own:
+        assert own.concerns() == []
+    admin.execute(f"drop owned by owner_{schema} cascade")
+    admin.execute(f"drop role owner_{schema}")
+
+
+def test_what_others_have_locked_is_waited_for_and_said(store, schema, admin):
+    """H3: a commit that waited for a lock said nothing and never gave up."""
+    with (
+        SqlStore(PostgresDatabase(shared_server().url, schema=schema, wait=0.2)) as impatient,
+        admin.transaction(),
+    ):
+        admin.execute(f'lock table {schema}."riverrun:locks" in access exclusive mode')
+        with pytest.raises(Busy, match=r"somebody else holds a lock in the view store .*lock timeout"):
+            impatient.commit(epoch(1, ("a", 1, 1)))
+    assert store.commit(epoch(1, ("a", 1, 1)))
+
+
+def test_a_store_that_only_looks_makes_nothing(schema):
+    with pytest.raises(NotFound, match="has no views yet"):
+        PostgresDatabase(shared_server().url, schema=schema, create=False)
+
+
+def test_a_condition_cannot_hide_a_statement_in_brackets(store, private):
+    """L5: what SQLite reads as a name in brackets is an array here."""
+    store.commit(epoch(1, ("a", 1, 1)))
+    with pytest.raises(Invalid, match="'select' in it"):
+        store.fetch("v", f"n = any(array[(select count(*) from {private})])")
+    assert store.fetch("v", "n = any(array[1, 2])").num_rows == 1
+
+
+def test_a_condition_that_takes_too_long_is_stopped(store):
+    """L5: `where` had no limit."""
+    store.commit(epoch(1, ("a", 1, 1)))
+    with pytest.raises(TimedOut):
+        View(store, "v").rows("pg_sleep(20) is not null", timeout="100 ms")
+
+
+def test_an_answer_that_is_too_large_stays_where_it_is(store):
+    for sql, why in (
+        ("select repeat('x', 900000000)", "MiB of memory"),
+        ("select repeat('x', 1000000) from generate_series(1, 1000)", "more than 64 MiB"),
+    ):
+        with pytest.raises(Invalid, match=why):
+            store.query(sql, timeout=60)
+    assert store.query("select 1 as n") == [{"n": 1}]
+
+
+def test_values_of_all_kinds_are_answered(store):
+    [row] = store.query(
+        "select 1.10 as a, timestamptz '2026-01-01 12:00+02' as b, date '2026-01-01' as c, interval '1 day' as d,"
+        """ array[1, 2] as e, '{"x": [1]}'::json as f, 'ab'::bytea as g, 10::numeric ^ 30 as h, '10.0.0.1'::inet as i,"""
+        " null as j, true as k"
+    )
+    assert list(row.values()) == [
+        Decimal("1.10"),
+        datetime(2026, 1, 1, 10, tzinfo=UTC),
+        date(2026, 1, 1),
+        timedelta(days=1),
+        [1, 2],
+        {"x": [1]},
+        b"ab",
+        Decimal(10) ** 30,
+        "10.0.0.1",
+        None,
+        True,
+    ]
 
 
 def test_text_without_nul(store):

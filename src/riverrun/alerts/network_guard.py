@@ -15,10 +15,12 @@ _NOT_PUBLIC = tuple(
         "168.63.129.16/32",  # metadata of a cloud, at an address that looks public
         "192.0.0.0/24",  # metadata of another one
         "192.88.99.0/24",  # relays of 6to4
+        "3fff::/20",  # for documentation
     )
 )
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
+_ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # before the last 32 bits, which are an IPv4 address
 
 
 def is_public(address: str) -> bool:
@@ -28,6 +30,8 @@ def is_public(address: str) -> bool:
         inner = _inside(ip)
         if inner is not None:
             return is_public(str(inner))
+        if int(ip) >> 32 & 0xFFFFFFFF in _ISATAP and not is_public(str(_last_four_bytes(ip))):
+            return False
         if ip in _LOCAL_NAT64 or ip.is_site_local:
             return False
     if any(ip in network for network in _NOT_PUBLIC if network.version == ip.version):
@@ -75,5 +79,9 @@ def _inside(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     if ip.teredo is not None:
         return ip.teredo[1]
     if ip in _NAT64 or ip in ipaddress.ip_network("::/96"):
-        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        return _last_four_bytes(ip)
     return None
+
+
+def _last_four_bytes(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address:
+    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 import traceback
 from importlib import metadata
 from typing import Annotated, Any
@@ -24,7 +23,7 @@ from riverrun.cli import (
     view_commands,
 )
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption
-from riverrun.cli.output import print_json, print_line
+from riverrun.cli.output import note, print_json, print_line
 from riverrun.errors import Corrupt, RiverrunError, Transient
 
 # click's ClickException; which package it lives in depends on the version of typer.
@@ -114,5 +113,5 @@ def _system(error: OSError) -> str:
 def _fail(message: str, code: int) -> int:
     if os.environ.get("RIVERRUN_DEBUG") == "1":
         traceback.print_exc()
-    sys.stderr.write("riverrun: " + " ".join(message.split()) + "\n")
+    note("riverrun: " + " ".join(message.split()))
     return code

@@ -14,20 +14,25 @@ if TYPE_CHECKING:
 
 
 def print_line(text: str = "") -> None:
-    """One line on stdout."""
+    """One line for people on stdout. Names and values in it come from anywhere, so no control character gets through."""
+    print_exact(figures.safe(text))
+
+
+def print_exact(text: str) -> None:
+    """One line on stdout as it is: for programs, or drawn already."""
     sys.stdout.write(text + "\n")
 
 
 def note(text: str) -> None:
     """One line for people on stderr, so that stdout stays clean for pipes."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(figures.safe(text) + "\n")
 
 
 def print_json(document: Any) -> None:
     """One document, indented."""
     import json
 
-    print_line(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+    print_exact(json.dumps(document, indent=2, ensure_ascii=False, default=str))
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
@@ -38,7 +43,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Se
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for header in headers:
-        table.add_column(header, justify="right" if header in right else "left", overflow="fold")
+        table.add_column(Text(figures.safe(header)), justify="right" if header in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(figures.safe(cell)) for cell in row))
     _print(table)
@@ -50,10 +55,10 @@ def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     from rich.text import Text
 
     table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold")
+    table.add_column()
     table.add_column(overflow="fold")
     for name, value in fields:
-        table.add_row(name, Text(figures.safe(value)))
+        table.add_row(Text(figures.safe(name), "bold"), Text(figures.safe(value)))
     _print(table)
 
 
@@ -62,7 +67,7 @@ def _print(table: Table) -> None:
     with screen.capture() as captured:
         screen.print(table)
     for line in captured.get().splitlines():  # rich fills lines up with spaces
-        print_line(line.rstrip())
+        print_exact(line.rstrip())
 
 
 def console(stderr: bool = False) -> Console:

@@ -39,9 +39,9 @@ def plan(flow_file: FlowArgument, json: JsonOption = False, river: RiverOption =
         "rebuilds": f"is at epoch {fate.epoch}; a run computes its views from the log again, beside the old ones",
         "refused": f"is at epoch {fate.epoch}; a run is refused",
     }
-    print_line(figures.safe(f"{fate.flow} {says[fate.run]}"))
+    print_line(f"{fate.flow} {says[fate.run]}")
     if fate.reason:
-        print_line(figures.safe(f"  {fate.reason}"))
+        print_line(f"  {fate.reason}")
     if fate.nodes:
         print_line()
         headers = ["node", "", "what happens", "declared at"]

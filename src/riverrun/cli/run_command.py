@@ -169,7 +169,7 @@ class _RunLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.clear()
-        note(figures.safe(record.getMessage()))
+        note(record.getMessage())
 
     def show(self, status: FlowStatus) -> None:
         """Where the run is."""
@@ -188,7 +188,7 @@ class _RunLines(logging.Handler):
         """A line that stays."""
         if not self._quiet:
             self.clear()
-            print_line(figures.safe(text))
+            print_line(text)
             sys.stdout.flush()
 
     def hint(self) -> None:

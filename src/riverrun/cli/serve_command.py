@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from riverrun.serve.server import Server
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8400
+_FILE = "riverrun.toml"
 _INSTALL = "pip install 'riverrun[serve]'"
 
 HostOption = Annotated[
@@ -44,6 +46,7 @@ def serve(
             from riverrun.serve.server import Server
         except ImportError as error:
             raise _not_installed(error) from None
+        _note_unread_tokens()
         server = Server(opened, host=host, port=port)
         if json:
             print_json({"url": server.url, "river": opened.path})
@@ -86,11 +89,25 @@ def check_address(river: River, host: str, port: int | None) -> None:
         if port is not None:
             raise _not_installed(error) from None
         return
+    _note_unread_tokens()
     try:
         bind(host, DEFAULT_PORT if port is None else port, Tokens.load(river.settings)).close()
     except PortInUse:
         if port is not None:
             raise
+
+
+def _note_unread_tokens() -> None:
+    """A settings file is for programs; who wrote tokens into one may think that they protect this server."""
+    try:
+        with open(_FILE, "rb") as file:
+            said = tomllib.load(file)
+    except (OSError, tomllib.TOMLDecodeError):
+        return
+    for name in ("tokens_file", "tokens"):
+        variable = f"RIVERRUN_{name.upper()}"
+        if name in said and not os.environ.get(variable):
+            note(f"{_FILE} has {name}, but commands do not read that file: set {variable}")
 
 
 def _not_installed(error: ImportError) -> Unavailable:

@@ -13,7 +13,7 @@ import typer
 from riverrun import figures
 from riverrun.cli.flow_file import FlowArgument, load_flow
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
-from riverrun.cli.output import note, print_fields, print_json, print_line, print_table
+from riverrun.cli.output import note, print_exact, print_fields, print_json, print_line, print_table
 from riverrun.cli.run_command import rebuild_views
 from riverrun.errors import Invalid, NotFound, did_you_mean
 
@@ -106,7 +106,10 @@ def watch(
     with _open_view(river, name) as view:
         after = view.cursor if since is None else None if since == "oldest" else since
         for change in view.changes(after, timeout=quiet):
-            print_line(_json_line(change) if json else _line(change, view.spec.key))
+            if json:
+                print_exact(_json_line(change))
+            else:
+                print_line(_line(change, view.spec.key))
             sys.stdout.flush()
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pyarrow as pa
 
+from riverrun.error_transit import ErrorInTransit
 from riverrun.errors import Corrupt
 from riverrun.log.topic import Topic
 from riverrun.runtime.compile.job import Branch, Job
@@ -18,7 +19,6 @@ from riverrun.runtime.packing import CONTROL, ERROR, LATE, QUARANTINE, REPORT, P
 from riverrun.runtime.settling import sent_schema
 from riverrun.runtime.source import LogSource, Range
 from riverrun.runtime.task import Tasks
-from riverrun.runtime.transit import ErrorInTransit
 
 Aside = list[tuple[str, str, bytes]]
 """Rows put aside: the topic they belong to, the node, and an Arrow stream."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import re
 
-from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
 
 from riverrun.errors import DiskFull, RiverrunError, Transient, Unavailable
 
 log = logging.getLogger("riverrun.spark")
 
-_FULL = "java.io.IOException: No space left on device"
+_FULL = ("No space left on device", "Disk quota exceeded")
+_OF_FILES = ("java.io.", "java.nio.file.")  # where exceptions about files are
+_OF_PYTHON = "org.apache.spark.api.python.PythonException"
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Iteration)\b.*$", re.MULTILINE)
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] (.+)")
 _LOST = re.compile(r"most recent failure: Lost task [^:]*: (?:[\w.$]+: )?(.+)")
@@ -20,16 +22,17 @@ _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 # What Spark wraps around the error that matters.
 _AROUND = {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR", "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR"}
 _LONGEST = 500
+_DEEPEST = 50  # causes of causes
 _PAUSES = (0.5, 1, 2, 5)  # seconds after a failure; who fails once more at the same epoch is given up
 _PATIENCE = 2  # seconds, where waiting is all that is needed
 
 
 def understood(error: BaseException) -> RiverrunError | None:
     """The error of Riverrun's own; None when it is something else. Those of tasks and of the planner come as what they
-    are; of a disk that is full for Spark itself there is only the text of its exception."""
+    are. That the disk is full for Spark itself, the classes of its exceptions say: a text may come from an event."""
     if isinstance(error, RiverrunError):
         return error
-    if _FULL in str(error):
+    if any(kind.startswith(_OF_FILES) and text.endswith(_FULL) for kind, text in _thrown(error)):
         return DiskFull(cause(error), hint="Make room; the flow goes on by itself then")
     return None
 
@@ -52,17 +55,32 @@ def is_gone(error: BaseException) -> bool:
 
 def cause(error: BaseException) -> str:
     """The error that matters, in one line."""
-    text = str(error)
     if isinstance(error, RiverrunError):
-        return text
-    raised = _RAISED.findall(text) if "Traceback (most recent call last)" in text else []
+        return str(error)
+    kind, text = ([one for one in _thrown(error) if one[1]] or [("", str(error))])[-1]
+    # In what Java throws, a traceback may be the value of an event.
+    is_python = not kind or kind == _OF_PYTHON or text.startswith(tuple(f"[{name}]" for name in _AROUND))
+    raised = _RAISED.findall(text) if is_python and "Traceback (most recent call last)" in text else []
     if raised:
         return str(raised[-1])[:_LONGEST]
     told = [message for condition, message in _CONDITION.findall(text) if condition not in _AROUND]
     lost = _LOST.findall(text)
     lines = [line.strip() for line in _CALL.sub("", text).splitlines() if line.strip()]
-    line = told[-1] if told else lost[-1] if lost else lines[0] if lines else repr(error)
+    line = told[0] if told else lost[-1] if lost else lines[0] if lines else repr(error)
     return _STATE.sub("", line)[:_LONGEST]
+
+
+def _thrown(error: BaseException) -> list[tuple[str, str]]:
+    """Class and message of what was thrown in the JVM, and of each cause of it; nothing where Spark gave only a text."""
+    thrown = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    found: list[tuple[str, str]] = []
+    try:
+        while thrown is not None and len(found) < _DEEPEST:
+            found.append((str(thrown.getClass().getName()), str(thrown.getMessage() or "")))
+            thrown = thrown.getCause()
+    except (Py4JError, OSError) as gone:
+        log.debug("the JVM cannot be asked for the cause: %s", gone)
+    return found
 
 
 class Tries:

@@ -116,8 +116,11 @@ class Store(ABC):
         """How many rows the view has."""
 
     @abstractmethod
-    def fetch(self, view: str, where: str | None = None, limit: int | None = None) -> pa.Table:
-        """Rows of a view, the visible columns, in key order. `where` is one SQL condition over the visible columns."""
+    def fetch(
+        self, view: str, where: str | None = None, limit: int | None = None, timeout: float | None = None
+    ) -> pa.Table:
+        """Rows of a view, the visible columns, in key order. `where` is one SQL condition over the visible columns; one
+        that takes longer than `timeout` seconds is stopped with `TimedOut`."""
 
     @abstractmethod
     def select(self, view: str, selection: Selection) -> pa.Table:
@@ -135,7 +138,17 @@ class Store(ABC):
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), timeout: float | None = None
     ) -> list[dict[str, Any]]:
-        """One read-only statement over all views by name, in the store's own SQL. `TimedOut` after so many seconds."""
+        """One read-only statement over all views by name, in the store's own SQL. It runs in a process of its own, with
+        limits for its memory and its answer. `TimedOut` after so many seconds."""
+
+    @abstractmethod
+    def admit_strangers(self) -> None:
+        """`Unavailable`, with what to do, where `query` could do more than read views: what people ask who have no login
+        of their own for the store, as over HTTP, must not be run then."""
+
+    @abstractmethod
+    def concerns(self) -> list[tuple[str, str]]:
+        """What an operator should know about the logins of the store, and what to do about each."""
 
     @abstractmethod
     def changes(self, view: str, after: Cursor | None) -> Iterator[Change]:
@@ -175,8 +188,11 @@ class Store(ABC):
         self.close()
 
 
-def open_store(place: str | os.PathLike[str], *, create: bool = True, changes_kept: Duration = "1 hour") -> Store:
-    """The store at a place: "postgresql://…", or a file for SQLite. `create=False` refuses a file that is not there."""
+def open_store(
+    place: str | os.PathLike[str], *, create: bool = True, changes_kept: Duration = "1 hour", read: str | None = None
+) -> Store:
+    """The store at a place: "postgresql://…", or a file for SQLite. `create=False` refuses one that is not there. `read` is
+    the address of the same PostgreSQL for a login that sees the views and nothing else, which queries then use."""
     from riverrun.views.sql.sqlstore import SqlStore
 
     where = os.fspath(place)
@@ -194,4 +210,4 @@ def open_store(place: str | os.PathLike[str], *, create: bool = True, changes_ke
             f"views in PostgreSQL need a package that is not installed: {error.name}",
             hint='Install it: pip install "riverrun[postgres]"',
         ) from None
-    return SqlStore(PostgresDatabase(where), changes_kept)
+    return SqlStore(PostgresDatabase(where, read=read, create=create), changes_kept)

@@ -70,7 +70,7 @@ class View:
     ) -> pa.Table:
         """The same rows as an Arrow table."""
         self._wait_for(at_least, timeout)
-        return self._store.fetch(self.name, where, limit)
+        return self._store.fetch(self.name, where, limit, seconds(timeout))
 
     def sql(
         self,

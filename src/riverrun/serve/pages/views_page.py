@@ -26,7 +26,7 @@ def draw(history: History, asked: Asked) -> Drawn:
     regions["views"] = table(
         f"{len(specs)} views", heads(names, ["Rows"]), [_row(history, store, spec) for spec in specs]
     )
-    regions["ask"] = _form(specs, asked)
+    regions["ask"] = _ask(store, specs, asked)
     if asked.get("sql").strip() and not asked.is_live:
         regions["answer"] = _answer(store, asked.get("sql"))
     return Drawn("Views", regions, still="answer")
@@ -53,6 +53,14 @@ def _row(history: History, store: Store, spec: ViewSpec) -> Html:
     )
 
 
+def _ask(store: Store, specs: list[ViewSpec], asked: Asked) -> Html:
+    try:
+        store.admit_strangers()
+    except RiverrunError as error:
+        return join(tag("h2", "Ask"), notice("stopped", "Not here.", error.message, tag("p", error.hint)))
+    return _form(specs, asked)
+
+
 def _form(specs: list[ViewSpec], asked: Asked) -> Html:
     first = f'select * from "{specs[0].name}" limit 20'
     area = tag("textarea", asked.get("sql") or first, name="sql", rows=3, spellcheck="false", maxlength=4000)
@@ -74,6 +82,7 @@ def _answer(store: Store, sql: str) -> Html:
     wrapped = f"select * from (\n{sql.strip().rstrip(';')}\n) as answer limit {_MOST + 1}"
     begun = time.monotonic()
     try:
+        store.admit_strangers()
         rows = store.query(wrapped, timeout=_PATIENCE)
     except RiverrunError as error:
         return notice("stopped", "Not answered.", error.message, tag("p", error.hint) if error.hint else None)

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import NoReturn
 
 from riverrun.errors import Invalid
 
-_TOKEN = re.compile(
-    r"""(?P<text>'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\])"""
-    r"""|(?P<comment>--|/\*)|(?P<word>[^\W\d]\w*)|(?P<open>\()|(?P<close>\))"""
-    r"""|(?P<bad>[;'"`$\\\0])|(?P<other>\d\w*|.)""",
-    re.DOTALL,
-)
+_NAMES = {'"': r'"(?:[^"]|"")*"', "`": r"`(?:[^`]|``)*`", "[": r"\[[^\]]*\]"}
+
+
+@cache
+def _token(name_quotes: str) -> re.Pattern[str]:
+    names = "|".join(_NAMES[quote] for quote in name_quotes)
+    return re.compile(
+        rf"""(?P<text>'(?:[^']|'')*')|(?P<name>{names})"""
+        r"""|(?P<comment>--|/\*)|(?P<word>[^\W\d]\w*)|(?P<open>\()|(?P<close>\))"""
+        r"""|(?P<bad>[;'"`$\\\0])|(?P<other>\d\w*|.)""",
+        re.DOTALL,
+    )
+
+
 _STATEMENTS = frozenset(("select", "with", "values", "insert", "update", "delete", "table"))
 _OPERATORS = frozenset(
     word
@@ -33,9 +42,10 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def condition(where: str, columns: Sequence[str]) -> str:
+def condition(where: str, columns: Sequence[str], name_quotes: str = '"`[') -> str:
     """The condition with the columns in quotes, so that no database takes `user` or `End` for a word of its own.
 
+    `name_quotes` begin a quoted name in the database that is asked; to another one, what they enclose is no name.
     `Invalid` unless the string can only be one expression: brackets match, and there is no statement or comment in it.
 
     >>> condition("User = 'it''s; me' and upper(name) <> 'X'", ["user", "name"])
@@ -47,7 +57,7 @@ def condition(where: str, columns: Sequence[str]) -> str:
     depth, before = 0, ""
     pieces: list[str] = []
     typed: int | None = None
-    for token in _TOKEN.finditer(where):
+    for token in _token(name_quotes).finditer(where):
         kind, text = token.lastgroup, token[0]
         word = text.lower()
         if kind == "word" and word in _STATEMENTS:

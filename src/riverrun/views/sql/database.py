@@ -34,13 +34,20 @@ class Database(Protocol):
         """A transaction that no other writer of the flow can come between. It is durable when the block ends, and leaves
         nothing when the block raises."""
 
-    def reading(self) -> AbstractContextManager[Transaction]:
-        """A read-only transaction that sees one state of the database, and waits for no writer."""
+    def reading(self, timeout: float | None = None) -> AbstractContextManager[Transaction]:
+        """A read-only transaction that sees one state of the database, and waits for no writer. A statement that takes
+        longer than `timeout` seconds is stopped with `TimedOut`."""
 
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any], timeout: float | None
     ) -> list[dict[str, Any]]:
         """One read-only statement of a caller's, in the database's own SQL. `TimedOut` after so many seconds."""
+
+    def admit_strangers(self) -> None:
+        """Raises where SQL of people who have no login of their own could do more here than read views."""
+
+    def concerns(self) -> list[tuple[str, str]]:
+        """What an operator should know about its logins, and what to do about it."""
 
     def close(self) -> None:
         """Close all connections; what comes then raises `Closed`."""

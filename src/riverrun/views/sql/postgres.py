@@ -12,70 +12,85 @@ from typing import Any
 
 import psycopg
 
-from riverrun.errors import Closed, DiskFull, Invalid, NewerFormat, RiverrunError, TimedOut, Transient, Unavailable
+from riverrun.errors import Closed, NewerFormat, NotFound, Unavailable
 from riverrun.views.sql import catalogue
-from riverrun.views.sql.catalogue import COUNTERS
+from riverrun.views.sql.catalogue import COUNTERS, LIVE, VIEWS
 from riverrun.views.sql.conditions import quoted
 from riverrun.views.sql.database import Transaction
+from riverrun.views.sql.postgres_connection import READ, as_riverrun, connect, open_connection, place_of
+from riverrun.views.sql.postgres_login import HINT, OWNER_HINT, grant_schema, is_superuser, login_of, refuse_powers
 from riverrun.views.sql.postgres_tables import PostgresTables, PostgresTransaction
+from riverrun.views.sql.query_message import Question, packed
+from riverrun.views.sql.query_process import MOST_BYTES, shared_processes
 
 _OLDEST = 150000
-_LIMITS = {"connect_timeout": 10, "tcp_user_timeout": 30_000}  # a server that does not answer is away
-_READ = "begin isolation level repeatable read read only"
-_FULL = "53100"
-_CANCELED = "57014"
-_MAY_PASS = ("08", "40", "53", "55P03", "57P", "58")  # connection, conflict, resources, lock, shutdown, system
-_REFUSED = ("28", "42501", "3D")  # password, privilege, no such database
+# Writers of a flow exclude each other by a row of this table. An advisory lock would do as well, but everybody who can
+# connect to the database can take one.
+_LOCKS = '"riverrun:locks"'
 
 
 class PostgresDatabase:
     """A schema of a PostgreSQL database.
 
-    `url` is a libpq connection string. `reader` is a role that `query` runs as, for those who may see the views but nothing
-    else.
+    `url` is a libpq connection string. `read` is another one, of a login that sees the views and nothing else: `query` uses
+    it. `create=False` changes nothing, and refuses a schema that is not there. A writer waits `wait` seconds for what others
+    have locked.
     """
 
-    def __init__(self, url: str, *, schema: str = "riverrun", reader: str | None = None) -> None:
-        self.tables = PostgresTables()
+    def __init__(
+        self, url: str, *, schema: str = "riverrun", read: str | None = None, create: bool = True, wait: float = 10.0
+    ) -> None:
         self._url = url
+        self._read = read
         self._schema = schema
-        self._reader_role = reader
+        self._wait = wait
         self._lock = threading.RLock()
         self._writer: psycopg.Connection | None = None
         self._readers: list[psycopg.Connection] = []
         self._closed = False
-        self.where = _without_secrets(url)
-        self._limits = {name: value for name, value in _LIMITS.items() if name not in url}
+        self.where = place_of(url)
+        self.tables = PostgresTables(None if read is None else login_of(read))
         with self._errors():
-            self._set_up()
+            self._set_up(create)
 
-    def _set_up(self) -> None:
-        with psycopg.connect(self._url, autocommit=True, **self._limits) as connection, connection.transaction():
+    def _set_up(self, create: bool) -> None:
+        with open_connection(self._url) as connection, connection.transaction():
             if connection.info.server_version < _OLDEST:
                 raise Unavailable(f"the view store {self.where} needs PostgreSQL 15 or newer")
-            connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._schema,))
-            there = connection.execute("select 1 from pg_namespace where nspname = %s", (self._schema,)).fetchone()
-            if not there:
-                connection.execute(f"create schema {quoted(self._schema)}")
             connection.execute("select set_config('search_path', %s, true)", (quoted(self._schema),))
-            if not connection.execute("select to_regclass(%s)", (COUNTERS,)).fetchone()[0]:
-                for statement in catalogue.tables("bytea"):
-                    connection.execute(statement)
+            if create and not _is_there(connection, _LOCKS):
+                self._create(connection)
+            elif not _is_there(connection, COUNTERS):
+                raise NotFound(f"the view store {self.where} has no views yet")
             row = connection.execute(f"select value from {COUNTERS} where name = 'format'").fetchone()
             if row is None or row[0] > catalogue.FORMAT:
                 raise NewerFormat(
                     f"the view store {self.where} has format {row and row[0]}, this Riverrun knows {catalogue.FORMAT}",
                     hint="Update Riverrun",
                 )
+            if create and self.tables.reader is not None:
+                self._let_read(connection, self.tables.reader)
 
-    def _connect(self) -> psycopg.Connection:
-        connection = psycopg.connect(self._url, autocommit=True, **self._limits)
-        connection.execute(
-            "select set_config('search_path', %s, false), set_config('timezone', 'UTC', false),"
-            " set_config('client_min_messages', 'warning', false), set_config('jit', 'off', false)",
-            (quoted(self._schema),),
+    def _create(self, connection: psycopg.Connection) -> None:
+        connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._schema,))
+        there = connection.execute("select 1 from pg_namespace where nspname = %s", (self._schema,)).fetchone()
+        if not there:
+            connection.execute(f"create schema {quoted(self._schema)}")
+        if not _is_there(connection, COUNTERS):
+            for statement in catalogue.tables("bytea"):
+                connection.execute(statement)
+        connection.execute(f"create table if not exists {_LOCKS} (flow text primary key)")
+
+    def _let_read(self, connection: psycopg.Connection, login: str) -> None:
+        """Views from before the login was named are granted, too."""
+        grant_schema(connection, self._schema, login)
+        unseen = connection.execute(
+            f"select quote_ident(name) from {VIEWS} where rebuild = {LIVE}"
+            " and not has_table_privilege(%s, quote_ident(name), 'select')",
+            (login,),
         )
-        return connection
+        for (name,) in unseen.fetchall():
+            connection.execute(f"grant select on {name} to {quoted(login)}")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -91,21 +106,31 @@ class PostgresDatabase:
             self._writer = self._begun(self._writer, "begin")
             try:
                 transaction = PostgresTransaction(self._writer)
-                transaction.all("select pg_advisory_xact_lock(hashtextextended(?, 0))", f"{self._schema}/{flow}")
+                self._exclude_others(transaction, flow)
                 yield transaction
                 self._writer.execute("commit")
             except BaseException:
                 _roll_back(self._writer)
                 raise
 
+    def _exclude_others(self, db: Transaction, flow: str) -> None:
+        db.all("select set_config('lock_timeout', ?, true)", f"{round(self._wait * 1000)}ms")
+        locked = f"select 1 from {_LOCKS} where flow = ? for update"
+        if db.one(locked, flow) is None:
+            db.run(f"insert into {_LOCKS} values (?) on conflict do nothing", flow)
+            db.one(locked, flow)
+
     @contextmanager
-    def reading(self) -> Iterator[Transaction]:
+    def reading(self, timeout: float | None = None) -> Iterator[Transaction]:
         with self._lock:
             self._check_open()
             pooled = self._readers.pop() if self._readers else None
         with self._errors():
-            reader = self._begun(pooled, _READ)
+            reader = self._begun(pooled, READ)
             try:
+                if timeout is not None:
+                    limit = f"{max(1, round(timeout * 1000))}ms"
+                    reader.execute("select set_config('statement_timeout', %s, true)", (limit,))
                 yield PostgresTransaction(reader)
             finally:
                 _roll_back(reader)
@@ -123,7 +148,7 @@ class PostgresDatabase:
                 return connection
             except psycopg.OperationalError:
                 connection.close()
-        connection = self._connect()
+        connection = connect(self._url, self._schema)
         connection.execute(begin)
         return connection
 
@@ -145,28 +170,33 @@ class PostgresDatabase:
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any], timeout: float | None
     ) -> list[dict[str, Any]]:
-        with self.reading() as db:
-            assert isinstance(db, PostgresTransaction)
-            connection = db.connection
-            limit = 0 if timeout is None else max(1, round(timeout * 1000))
-            connection.execute("select set_config('statement_timeout', %s, true)", (str(limit),))
-            if self._reader_role is not None:
-                connection.execute(f"set local role {quoted(self._reader_role)}")
-            try:
-                # A cursor can only be declared for one query; nothing else gets past the server's parser.
-                connection.execute(f"declare asked no scroll cursor for {sql}", parameters or None, prepare=True)
-                answer = connection.execute("fetch all from asked")
-                names = [column.name for column in answer.description or ()]
-                return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
-            except psycopg.errors.QueryCanceled:
-                raise TimedOut(f"the query took longer than {timeout} s and was stopped") from None
-            except (
-                psycopg.ProgrammingError,
-                psycopg.DataError,
-                psycopg.NotSupportedError,
-                psycopg.InternalError,
-            ) as error:
-                raise Invalid(f"sql: {str(error).splitlines()[0]}") from None
+        with self._lock:
+            self._check_open()
+        place, guarded = (self._url, False) if self._read is None else (self._read, True)
+        question = Question(place, sql, packed(parameters), timeout, MOST_BYTES, self._schema, guarded)
+        return shared_processes().ask(question)
+
+    def admit_strangers(self) -> None:
+        if self._read is None:
+            raise Unavailable("SQL over views in PostgreSQL needs a login that reads views and nothing else", hint=HINT)
+
+    def concerns(self) -> list[tuple[str, str]]:
+        found = []
+        with self._errors(), connect(self._url, self._schema) as connection:
+            if is_superuser(connection):
+                found.append((f"the login of the view store {self.where} is a superuser", OWNER_HINT))
+        if self._read is not None:
+            with self._errors(), connect(self._read, self._schema) as connection:
+                try:
+                    refuse_powers(connection, self._schema)
+                except Unavailable as error:
+                    found.append((error.message, error.hint or ""))
+        return found
+
+
+def _is_there(connection: psycopg.Connection, table: str) -> bool:
+    row = connection.execute("select to_regclass(%s)", (table,)).fetchone()
+    return row is not None and row[0] is not None
 
 
 def _roll_back(connection: psycopg.Connection) -> None:
@@ -176,29 +206,3 @@ def _roll_back(connection: psycopg.Connection) -> None:
         connection.execute("rollback")
     except psycopg.Error:
         connection.close()
-
-
-def _without_secrets(url: str) -> str:
-    try:
-        parts = psycopg.conninfo.conninfo_to_dict(url)
-    except psycopg.Error:
-        raise Invalid("not a PostgreSQL connection string", hint="Write postgresql://user@host/database") from None
-    return f"{parts.get('host', 'localhost')}/{parts.get('dbname', parts.get('user', ''))}"
-
-
-def as_riverrun(error: psycopg.Error, where: str) -> RiverrunError:
-    """What happened at the store `where`, in the family of errors people know. What the server says is kept; addresses and
-    passwords are not in it."""
-    state = error.sqlstate or ""
-    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if state == _FULL:
-        return DiskFull(f"no room in the view store {where}: {said}", hint="Make room; the epoch is committed then")
-    if state == _CANCELED:
-        return TimedOut(f"the view store {where} stopped a query: {said}")
-    if state.startswith(_REFUSED):
-        return Unavailable(f"the view store {where} cannot be used: {said}", hint="Check user, password and rights")
-    if state.startswith(_MAY_PASS) or (
-        not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
-    ):
-        return Transient(f"the view store {where} is away: {said}", hint="Retried when it is back")
-    return Invalid(f"the view store {where}: {said}")

@@ -57,7 +57,12 @@ class PostgresTransaction:
 
 
 class PostgresTables(ViewTables):
-    """Tables in PostgreSQL."""
+    """Tables in PostgreSQL. `reader` is a login that may read the views."""
+
+    name_quotes = '"'
+
+    def __init__(self, reader: str | None = None) -> None:
+        self.reader = reader
 
     def create(self, db: Transaction, view: ViewRow) -> None:
         _check_names(view.spec)
@@ -79,6 +84,8 @@ class PostgresTables(ViewTables):
             self.unpublish(db, view)
             db.run(f"create view {name} as {select}")
         db.run("release savepoint publish")
+        if self.reader is not None:
+            db.run(f"grant select on {name} to {quoted(self.reader)}")
 
     def unpublish(self, db: Transaction, view: ViewRow) -> None:
         db.run(f"drop view {quoted(view.spec.name)}")

@@ -28,18 +28,22 @@ from riverrun.errors import (
     TimedOut,
     Unavailable,
 )
-from riverrun.views.spec import ViewSpec
-from riverrun.views.sql import catalogue, sqlite_values
+from riverrun.views.sql import catalogue
 from riverrun.views.sql.database import Transaction
-from riverrun.views.sql.sqlite_tables import SqliteTables, code_of, read_only
+from riverrun.views.sql.query_message import Question, packed
+from riverrun.views.sql.query_process import MOST_BYTES, shared_processes
+from riverrun.views.sql.sqlite_guard import read_only
+from riverrun.views.sql.sqlite_tables import SqliteTables, code_of
 
 _APPLICATION = 0x72727677  # "rrvw": what `file` and PRAGMA application_id show
-_STEPS = 10_000  # of SQLite's machine between two looks at the clock
+STEPS = 10_000  # of SQLite's machine between two looks at the clock
 _FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
 _UNUSABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM}
 
 
-class _SqliteTransaction:
+class SqliteTransaction:
+    """A transaction of one connection."""
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
@@ -133,17 +137,20 @@ class SqliteDatabase:
             self._check_there()
             self._writer.execute("begin immediate")
             try:
-                yield _SqliteTransaction(self._writer)
+                yield SqliteTransaction(self._writer)
                 self._writer.execute("commit")
             except BaseException:
                 _roll_back(self._writer)
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[Transaction]:
+    def reading(self, timeout: float | None = None) -> Iterator[Transaction]:
         with self._reader() as reader:
+            if timeout is not None:
+                deadline = time.monotonic() + timeout
+                reader.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
             reader.execute("begin")
-            yield _SqliteTransaction(reader)
+            yield SqliteTransaction(reader)
 
     @contextmanager
     def _reader(self) -> Iterator[sqlite3.Connection]:
@@ -193,36 +200,15 @@ class SqliteDatabase:
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any], timeout: float | None
     ) -> list[dict[str, Any]]:
-        with self._reader() as reader:
-            deadline = None if timeout is None else time.monotonic() + timeout
-            if deadline is not None:
-                reader.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
-            try:
-                query, values = sqlite_values.written(sql, parameters, self._views)
-                answer = reader.execute(query, values)
-                if answer.description is None:
-                    raise Invalid("sql: not a query")
-                names = [column[0] for column in answer.description]
-                rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
-                return sqlite_values.with_numbers(sql, rows, self._views)
-            except sqlite3.OperationalError as error:
-                code = code_of(error)
-                if code == sqlite3.SQLITE_INTERRUPT:
-                    raise TimedOut(f"the query took longer than {timeout:g} s and was stopped") from None
-                if code != sqlite3.SQLITE_ERROR:
-                    raise
-                hint = f"Views are {', '.join(spec.name for spec in self._views())}"
-                raise Invalid(f"sql: {error}", hint=hint) from None
-            except (sqlite3.ProgrammingError, OverflowError, ValueError) as error:  # the query's own: how it is called
-                raise Invalid(f"sql: {error}") from None
-            except sqlite3.DatabaseError as error:
-                if code_of(error) == sqlite3.SQLITE_AUTH:
-                    raise Invalid(f"sql: only reading views is allowed ({error})") from None
-                raise
+        with self._lock:
+            self._check_there()
+        return shared_processes().ask(Question(self.path, sql, packed(parameters), timeout, MOST_BYTES))
 
-    def _views(self) -> list[ViewSpec]:
-        with self.reading() as db:
-            return [view.spec for view in catalogue.all_views(db)]
+    def admit_strangers(self) -> None:
+        pass  # `query` reads views, whoever asks
+
+    def concerns(self) -> list[tuple[str, str]]:
+        return []
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
@@ -237,6 +223,8 @@ def as_riverrun(error: sqlite3.Error | OSError, path: str) -> RiverrunError:
             return DiskFull(f"no room for the view store {path}", hint="Make room; the epoch is committed then")
         return Unavailable(f"the view store {path} cannot be used: {error}")
     code = code_of(error)
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return TimedOut(f"the view store {path} stopped a query that took too long")
     primary = code & 0xFF
     if code in _FULL:
         return DiskFull(f"no room for the view store {path} ({error})", hint="Make room; the epoch is committed then")

@@ -27,16 +27,17 @@ from riverrun.views.sql.catalogue import LIVE, ViewRow
 from riverrun.views.sql.conditions import quoted
 from riverrun.views.sql.database import Transaction
 from riverrun.views.sql.sqlite_binding import NAN, bound, bound_key, missing
+from riverrun.views.sql.sqlite_guard import read_only
 from riverrun.views.sql.tables import ViewTables, table_of
 
 if TYPE_CHECKING:
     import polars as pl
 
-_READS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION}
-
 
 class SqliteTables(ViewTables):
     """Tables in SQLite."""
+
+    name_quotes = '"`['
 
     def create(self, db: Transaction, view: ViewRow) -> None:
         layout = view.layout
@@ -172,13 +173,6 @@ def code_of(error: sqlite3.Error) -> int:
     """What SQLite calls an error; those of the module itself, such as a string that is not UTF-8, are the statement's."""
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return code
-
-
-def read_only(action: int, name: str | None, what: str | None, database: str | None, inner: str | None) -> int:
-    """What a caller's SQL may do: read."""
-    if action == sqlite3.SQLITE_FUNCTION:
-        return sqlite3.SQLITE_DENY if what == "load_extension" else sqlite3.SQLITE_OK
-    return sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
 
 
 def _has_rowid(view: ViewRow) -> bool:

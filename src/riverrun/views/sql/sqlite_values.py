@@ -104,16 +104,18 @@ def _with_literals(sql: str, parameters: Sequence[Any], views: Views) -> tuple[s
     return sql, plain
 
 
-def with_numbers(sql: str, rows: list[dict[str, Any]], views: Views) -> list[dict[str, Any]]:
+def with_numbers(sql: str, rows: list[Any], views: Views) -> list[Any]:
     """The rows of a query with NaN where a double is shown as a string."""
-    if not any(value == NAN for row in rows for value in row.values()):
+    if not any(value == NAN for row in rows for value in row):
         return rows
     tree = _understood(sql, views)
     kinds = [_kind(select) for select in tree.selects] if tree is not None else []
     if len(kinds) != len(rows[0]):
         return rows
-    doubles = {name for name, kind in zip(rows[0], kinds, strict=True) if kind == _DOUBLE}
-    return [{n: nan if value == NAN and n in doubles else value for n, value in row.items()} for row in rows]
+    doubles = [kind == _DOUBLE for kind in kinds]
+    return [
+        [nan if double and value == NAN else value for value, double in zip(row, doubles, strict=True)] for row in rows
+    ]
 
 
 def _places(sql: str, parameters: Sequence[Any]) -> list[_Place]:

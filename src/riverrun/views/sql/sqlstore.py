@@ -149,11 +149,13 @@ class SqlStore(Store):
         with self.database.reading() as db:
             return self._tables.count(db, catalogue.need_view(db, view))
 
-    def fetch(self, view: str, where: str | None = None, limit: int | None = None) -> pa.Table:
+    def fetch(
+        self, view: str, where: str | None = None, limit: int | None = None, timeout: float | None = None
+    ) -> pa.Table:
         check_count("limit", limit)
-        with self.database.reading() as db:
+        with self.database.reading(None if where is None else timeout) as db:
             row = catalogue.need_view(db, view)
-            checked = None if where is None else condition(where, row.spec.visible)
+            checked = None if where is None else condition(where, row.spec.visible, self._tables.name_quotes)
             kept = self._tables.scan(db, row, checked, limit)
         return row.layout.give_back(kept)
 
@@ -166,7 +168,7 @@ class SqlStore(Store):
     def matching(self, spec: ViewSpec, rows: pa.Table, where: str) -> pa.Table:
         import polars as pl
 
-        checked = condition(where, spec.visible)
+        checked = condition(where, spec.visible, self._tables.name_quotes)
         visible = ViewRow(0, ViewSpec(spec.name, spec.flow, rows.schema, key=()), LIVE, 0, 0, ())
         frame = pl.from_arrow(pa.table({f"c{i}": keep(column) for i, column in enumerate(rows.columns)}))
         assert isinstance(frame, pl.DataFrame)
@@ -183,6 +185,12 @@ class SqlStore(Store):
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), timeout: float | None = None
     ) -> list[dict[str, Any]]:
         return self.database.query(sql, parameters, timeout)
+
+    def admit_strangers(self) -> None:
+        self.database.admit_strangers()
+
+    def concerns(self) -> list[tuple[str, str]]:
+        return self.database.concerns()
 
     def changes(self, view: str, after: Cursor | None) -> Iterator[Change]:
         while True:

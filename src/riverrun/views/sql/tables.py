@@ -31,7 +31,10 @@ class ViewTables(ABC):
     that is given.
 
     In the SQL here a table of rows is called `t`, and `written` makes the name that a column has in the query.
+    `name_quotes` has the characters that begin a quoted name.
     """
+
+    name_quotes: str
 
     @abstractmethod
     def create(self, db: Transaction, view: ViewRow) -> None:
