@@ -3,7 +3,6 @@ look like."""
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,11 +11,9 @@ import msgspec
 import pyarrow as pa
 
 from riverrun import durable, errors
-from riverrun.errors import DiskFull, RiverrunError
+from riverrun.errors import RiverrunError, Transient, from_system
 from riverrun.runtime.exchange import InlineExchange
 from riverrun.runtime.packing import ERROR, Packer
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ErrorInTransit(msgspec.Struct, frozen=True):
@@ -29,8 +26,8 @@ class ErrorInTransit(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, error: BaseException) -> ErrorInTransit | None:
         """The error, if it can travel so; None for those of others."""
-        if isinstance(error, OSError) and error.errno in _FULL:
-            error = DiskFull(str(error), hint="Make room; the flow goes on by itself then")
+        if isinstance(error, OSError) and isinstance(short := from_system(error, "a task cannot go on"), Transient):
+            error = short
         if not isinstance(error, RiverrunError):
             return None
         kind = next(parent for parent in type(error).__mro__ if parent.__module__ == errors.__name__)
