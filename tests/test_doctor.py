@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,25 @@ def test_a_topic_that_accepts_no_writes(river: str) -> None:
         check = doctor.check_topic(opened, "orders")
     assert check.status == "failed"
     assert "riverrun topic repair orders" in (check.fix or "")
+
+
+def test_a_topic_that_was_written_while_the_clock_was_ahead(river: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with River(river) as opened, monkeypatch.context() as patched:
+        now = time.time_ns()
+        patched.setattr(time, "time_ns", lambda: now + 10 * 86_400 * 10**9)
+        opened.topic("orders").append({"user": "ada"})
+    (check,) = named(list(doctor.check_river(river)), "topic orders")
+    assert check.status == "warning"
+    assert "ahead of the clock. Until then all rows are received at that moment" in check.found
+
+
+def test_a_disk_without_inodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("riverrun.doctor.tempfile.NamedTemporaryFile", full)
+    (check,) = named(list(doctor.check_directory(str(tmp_path))), "writable")
+    assert (check.status, "inodes are short" in (check.fix or "")) == ("failed", True)
 
 
 def test_a_group_whose_rows_were_removed_before_it_read_them(river: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ _MODULES = {
     "Invalid": "riverrun.errors",
     "NewerFormat": "riverrun.errors",
     "NotFound": "riverrun.errors",
+    "OlderFormat": "riverrun.errors",
     "OutOfRange": "riverrun.errors",
     "PortInUse": "riverrun.errors",
     "RecordTooLarge": "riverrun.errors",
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
     from riverrun.errors import Invalid as Invalid
     from riverrun.errors import NewerFormat as NewerFormat
     from riverrun.errors import NotFound as NotFound
+    from riverrun.errors import OlderFormat as OlderFormat
     from riverrun.errors import OutOfRange as OutOfRange
     from riverrun.errors import PortInUse as PortInUse
     from riverrun.errors import RecordTooLarge as RecordTooLarge

@@ -20,12 +20,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import metadata
 from typing import TYPE_CHECKING, Literal
 
 from riverrun import durable
-from riverrun.errors import NotFound, RiverrunError, Unavailable, did_you_mean
+from riverrun.durations import to_micros, wall_clock
+from riverrun.errors import NotFound, RiverrunError, Unavailable, did_you_mean, from_system
 from riverrun.java import find_java
+from riverrun.log.receive_clock import AHEAD, describe_lead
 from riverrun.settings import PLACES, Settings
 
 if TYPE_CHECKING:
@@ -170,8 +173,9 @@ def check_directory(place: str) -> Iterator[Check]:
             yield check_locks(file.name, place)
             yield check_wake(file.name)
     except OSError as error:
-        fix = "Make it writable for you, or give another directory: --river DIR"
-        yield Check("writable", "failed", f"{place}: {error.strerror}", fix)
+        hint = "Make it writable for you, or give another directory: --river DIR"
+        refused = from_system(error, f"{place} cannot be written", hint=hint)
+        yield Check("writable", "failed", refused.message, refused.hint)
 
 
 def check_locks(path: str, place: str) -> Check:
@@ -296,14 +300,18 @@ def check_topic(river: River, name: str) -> Check:
     """It opens (which checks its tail) and accepts writes."""
     title = f"topic {name}"
     try:
-        topic = river.topic(name)
-        described = topic.describe()
-        failed = topic.backend.has_failed
+        with river.briefly(name) as topic:
+            described = topic.describe()
+            failed = topic.backend.has_failed
     except RiverrunError as error:
         return Check(title, "failed", error.message, error.hint or f"Try: riverrun topic repair {name}")
     if failed:
         fix = f"Check the disk, then run: riverrun topic repair {name}"
         return Check(title, "failed", "accepts no writes: an fsync failed", fix)
+    received, now = described["received"], wall_clock()
+    if received and (last := to_micros(datetime.fromisoformat(received))) > now + AHEAD:
+        fix = "Set the clock right. If it is, wait until then, or copy the rows into a new topic"
+        return Check(title, "warning", describe_lead(last, now), fix)
     return Check(title, "ok", f"{described['offsets']} offsets, {described['bytes'] / 1e6:.1f} MB")
 
 

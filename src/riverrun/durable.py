@@ -25,6 +25,15 @@ def open_file(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
 
+def out_of_descriptors() -> OSError | None:
+    """The error that opening anything would give now; None when files can be opened. SQLite does not say why it cannot."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error
+    return None
+
+
 def make_directory(path: str) -> None:
     """Make a private directory, and those above it that are missing. One that is there stays as it is."""
     parent = os.path.dirname(path)
@@ -80,6 +89,11 @@ def sync_data(path: str) -> None:
     """Return when the bytes of the file are on the disk, and how many they are; its times may follow later."""
     with _opened(path) as fd:
         os.fdatasync(fd)
+
+
+def sync_bytes(fd: int) -> None:
+    """The same of an open file."""
+    os.fdatasync(fd)
 
 
 def sync_directory(path: str) -> None:

@@ -24,6 +24,8 @@ class ErrorInTransit(msgspec.Struct, frozen=True):
         """The error, if it can travel so; None for those of others."""
         if isinstance(error, OSError) and error.errno in _FULL:
             error = DiskFull(str(error), hint="Make room; the flow goes on by itself then")
+        if isinstance(error, OSError) and isinstance(short := from_system(error, "a task cannot go on"), Transient):
+            error = short
         if not isinstance(error, RiverrunError):
             return None
         kind = next(parent for parent in type(error).__mro__ if parent.__module__ == errors.__name__)

@@ -14,6 +14,7 @@ RiverrunError
 ├── Fenced             a newer run, producer or group member has taken over
 ├── Corrupt            stored bytes are damaged; nothing is skipped silently
 ├── NewerFormat        written by a newer Riverrun
+├── OlderFormat        written by an older Riverrun, in a way that this one does not read
 ├── Unavailable        a part that is not installed, or a directory that cannot be used
 ├── Closed             used after close
 ├── Refused            serve.problems: a request that HTTP has a status of its own for
@@ -29,7 +30,12 @@ Those with a module before the colon are defined there: only that part raises an
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+_NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
+_NO_MEMORY = {errno.ENOMEM, errno.EAGAIN}
 
 
 class RiverrunError(Exception):
@@ -77,6 +83,10 @@ class NewerFormat(RiverrunError):
     """The files were written by a newer Riverrun."""
 
 
+class OlderFormat(RiverrunError):
+    """The files were written by an older Riverrun, in a way that this one does not read; the hint is the way out."""
+
+
 class Unavailable(RiverrunError):
     """A part that is not installed, or a directory or server that cannot be used."""
 
@@ -99,6 +109,23 @@ class Busy(Transient):
 
 class TimedOut(Transient, TimeoutError):
     """It did not happen in the given time."""
+
+
+def from_system(error: OSError, what: str, *, hint: str | None = None) -> RiverrunError:
+    """What the system has refused, as one of the family: what it is short of will be there again.
+
+    >>> from_system(OSError(errno.EMFILE, "Too many open files"), "orders cannot be opened")
+    Transient('orders cannot be opened (Too many open files). Close some files, or raise the limit: ulimit -n')
+    """
+    why = error.strerror or str(error)
+    if error.errno in _NO_ROOM:
+        hint = "Free some space, or remove files where inodes are short; then try again"
+        return DiskFull(f"{what}, there is no room ({why})", hint=hint)
+    if error.errno in _NO_DESCRIPTOR:
+        return Transient(f"{what} ({why})", hint="Close some files, or raise the limit: ulimit -n")
+    if error.errno in _NO_MEMORY:
+        return Transient(f"{what} ({why})", hint="The machine is short of memory; try again")
+    return Unavailable(f"{what} ({why})", hint=hint)
 
 
 def did_you_mean(name: str, others: Iterable[str]) -> str:

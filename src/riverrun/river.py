@@ -12,12 +12,13 @@ import json
 import os
 import uuid
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from riverrun import durable
 from riverrun.durations import Duration, seconds
-from riverrun.errors import Closed, Corrupt, Invalid, NewerFormat, NotFound, Unavailable
+from riverrun.errors import Closed, Corrupt, Invalid, NewerFormat, NotFound, Unavailable, from_system
 from riverrun.failpoints import failpoint
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.consumer import Consumer
@@ -147,6 +148,18 @@ class River:
             spec = name if isinstance(name, TopicSpec) else TopicSpec.of(name)
         return self._open(spec)
 
+    @contextmanager
+    def briefly(self, name: str) -> Iterator[Topic]:
+        """A topic for a moment: the one that is open, else opened now and closed at the end. For who looks at all topics:
+        an open one takes descriptors."""
+        self._check_open()
+        opened = self._topics.get(name)
+        if opened is not None and opened.backend.is_open:
+            yield opened
+            return
+        with self._catalogue.open(TopicSpec(name)) as topic:
+            yield topic
+
     def topics(self, pattern: str = "*") -> list[str]:
         """Names of the topics, in order; `pattern` as in a shell."""
         self._check_open()
@@ -264,7 +277,7 @@ def _open_directory(path: str) -> Coordination:
         _check_format(marker)
         return Coordination(database)
     except OSError as error:
-        raise Unavailable(f"{path} cannot be used as a river ({error.strerror})") from error
+        raise from_system(error, f"{path} cannot be used as a river") from error
 
 
 def _is_new(path: str, marker: str) -> bool:

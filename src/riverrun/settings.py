@@ -121,6 +121,9 @@ class Settings:
         "what computes a flow's SQL: the tasks, on Arrow, where that is known to be the same; or Spark",
     )
     producer_expiry: int = _time("7 days", "sequences of producers without a fence are forgotten after this long")
+    max_producers: int = _number(
+        20_000, "names of producers that a topic remembers; an append under one more is refused"
+    )
     alert_attempts: int = _number(10, "after so many an alert's rows become dead letters of the address")
     alert_timeout: int = _time("10 seconds", "how long the receiver of an alert may take to answer")
     alert_private_addresses: bool = _flag(

@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 from contracts.conftest import Log
-from riverrun.errors import Fenced, Invalid
+from riverrun.errors import Conflict, Fenced, Invalid
 from riverrun.log.frame import NO_SEQUENCE
+from riverrun.settings import Settings
 
 AT = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(max_producers=5)
 
 
 def row(n: int, user: str = "ada") -> dict[str, Any]:
@@ -107,6 +113,19 @@ def test_the_last_sequence_of_a_producer(log: Log) -> None:
     topic.append([row(1)], producer="app", sequence=17)
     topic.append([row(1)], producer="app")
     assert log.reopened().last_sequence("app") == 17
+
+
+def test_names_of_producers_are_bounded(log: Log, settings: Settings) -> None:
+    """Every writer keeps them in memory, for days, and every segment begins with them."""
+    topic = log.topic(partitions=1)
+    for n in range(settings.max_producers):
+        topic.append(row(n), producer=f"device-{n}", sequence=1)
+    with pytest.raises(Conflict, match=f"remembers {settings.max_producers} producers, and 'one-more' .*max_producers"):
+        topic.append(row(90), producer="one-more", sequence=1)
+    with pytest.raises(Conflict):
+        topic.raise_fence("one-more", 1)
+    topic.append(row(91), producer="device-0", sequence=2)
+    assert 90 not in topic.read().column("n").to_pylist()
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ def test_a_full_disk_leaves_everything_as_it_was(open_topic: OPEN, place: str) -
     fill(topic, 0, 100)
     before = history(topic)
     failpoints.arm(f"{place}=enospc")
-    with pytest.raises(DiskFull, match="no room for upkeep"):
+    with pytest.raises(DiskFull, match="no upkeep.*no room"):
         topic.compact()
     assert history(topic) == before
     topic.append(row("key1", 1000))

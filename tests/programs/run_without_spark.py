@@ -22,7 +22,7 @@ from riverrun.runtime.checkpoint import Checkpoint, check_same
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.compiler import compile_flow
 from riverrun.runtime.epoch import EpochResult, compute_epoch
-from riverrun.runtime.opening import check_written, open_inputs, open_outputs, shut_out
+from riverrun.runtime.opening import check_written, mend_checkpoint, open_inputs, open_outputs, shut_out
 from riverrun.runtime.outputs import declare_views
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.plan import Limit, Plan
@@ -69,6 +69,7 @@ class Running:
         else:
             home, fence = admission.home, shut_out(name, self.store, self.topics.values())
             check_written(name, self.store.last(name), home, self.topics.values())
+            mend_checkpoint(name, self.store.last(name), home, self.topics.values())
             declare_views(self.store, self.flow, self.job, fence)
             clean(self.checkpoints, name, self.store)
         os.makedirs(f"{home}/state", exist_ok=True)

@@ -58,3 +58,15 @@ def test_killed_at_every_passage(a_shop, step):
 @pytest.mark.timeout(1800)
 def test_killed_at_random_times(a_shop):
     a_shop.killed_at_random(random.Random(5), times=60, within=0.3)
+
+
+def test_a_power_cut_under_a_running_flow(a_shop):
+    """What nobody has synced is there by name only: the newest marks, a plan of which nothing took effect, metadata."""
+    a_shop.feed(3)
+    run = a_shop.start(failpoints="plan.logged:3=kill")
+    assert run.ends() == -signal.SIGKILL, run.errors
+    checkpoint = a_shop.path / "flows/shop/checkpoint"
+    for name in ("metadata", "commits/0", "commits/1", "offsets/2"):
+        (checkpoint / name).write_bytes(b"")
+    a_shop.feed()
+    a_shop.drain()

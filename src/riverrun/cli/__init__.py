@@ -13,7 +13,9 @@ from collections.abc import Sequence
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code."""
     from riverrun.cli.commands import run
+    from riverrun.cli.open_files import raise_limit
 
+    raise_limit()
     try:
         code = run(sys.argv[1:] if args is None else list(args))
         sys.stdout.flush()

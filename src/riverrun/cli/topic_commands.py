@@ -227,7 +227,8 @@ def drop(
 def _describe(river: River, name: str) -> dict[str, Any]:
     """A topic, or what is wrong with it: one that is damaged must not hide the others."""
     try:
-        return river.topic(name).describe()
+        with river.briefly(name) as topic:
+            return topic.describe()
     except RiverrunError as error:
         return {"name": name, "error": error.message, "hint": error.hint}
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from riverrun import durable
 from riverrun.columns import check_name
-from riverrun.errors import Corrupt, NotFound, Unavailable, did_you_mean
+from riverrun.errors import Corrupt, NotFound, Unavailable, did_you_mean, from_system
 from riverrun.failpoints import failpoint
 from riverrun.log.board import mark_dropped
 from riverrun.log.coordination import Coordination
@@ -104,13 +104,7 @@ class Catalogue:
         return f"{self._directory}/.dropped-{name}"
 
     def _opened(self, path: str, spec: TopicSpec) -> EmbeddedBackend:
-        try:
-            backend = EmbeddedBackend(path, self._settings)
-        except OSError as error:
-            raise Unavailable(
-                f"topic {spec.name}: {path} cannot be opened ({error.strerror})",
-                hint="The directory must be readable and writable",
-            ) from error
+        backend = self._backend(path)
         grown = False
         try:
             spec.check_same(backend.spec)
@@ -121,8 +115,15 @@ class Catalogue:
             raise
         if grown:
             backend.close()
-            backend = EmbeddedBackend(path, self._settings)
+            backend = self._backend(path)
         return backend
+
+    def _backend(self, path: str) -> EmbeddedBackend:
+        try:
+            return EmbeddedBackend(path, self._settings)
+        except OSError as error:
+            hint = "The directory must be readable and writable"
+            raise from_system(error, f"topic {os.path.basename(path)}: {path} cannot be opened", hint=hint) from error
 
     def _make(self, path: str, spec: StoredSpec) -> None:
         try:
@@ -131,7 +132,7 @@ class Catalogue:
                 durable.sync_directory(os.path.dirname(self._directory))
             create_topic(path, spec)
         except OSError as error:
-            raise Unavailable(f"topic {spec.name} cannot be made in {path} ({error.strerror})") from error
+            raise from_system(error, f"topic {spec.name} cannot be made in {path}") from error
 
     def _path(self, name: str) -> str:
         check_name(name)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from riverrun.checksums import checksum
 from riverrun.log import frame as frames
 from riverrun.log.frame import DELETED, LZ4, OFFSETS, RECEIVED, TIME, Frame
 from riverrun.log.partitioner import partition_keys
@@ -114,7 +115,7 @@ def encode_rows(
         partition=partition,
         rows=batch.num_rows,
         body=body,
-        body_crc=frames.checksum(body),
+        body_crc=checksum(body),
         flags=flags,
         raw_bytes=raw,
         schema=version,

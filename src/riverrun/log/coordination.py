@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from riverrun import durable
-from riverrun.errors import Busy, Closed, Corrupt, DiskFull, NewerFormat, RiverrunError, Unavailable
+from riverrun.errors import Busy, Closed, Corrupt, DiskFull, NewerFormat, RiverrunError, Unavailable, from_system
 from riverrun.log.wake import Bell
 
 _VERSION = 1
@@ -215,6 +215,9 @@ class Coordination:
             return DiskFull(f"{self.path}: no room ({text})", hint="Free some space and try again")
         if "malformed" in text or "not a database" in text:
             return Corrupt(f"{self.path} is damaged ({text})", hint="Restore it from a copy")
+        short = durable.out_of_descriptors()
+        if short is not None:
+            return from_system(short, f"{self.path} cannot be opened")
         return Unavailable(f"{self.path} cannot be used ({text})")
 
 

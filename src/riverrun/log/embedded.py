@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun import ddl
+from riverrun.checksums import checksum
 from riverrun.columns import OFFSET, TIME
 from riverrun.durations import micros
 from riverrun.log import frame as frames
@@ -43,7 +44,11 @@ class EmbeddedBackend(TopicBackend):
         fsync = micros(spec.fsync) if isinstance(spec.fsync, timedelta) else spec.fsync
         self.journal = Journal(directory, spec.partitions, fsync, settings, archive_directory(spec))
         self.upkeep = Upkeep(self)
-        self.upkeep.start_if_needed()
+        try:
+            self.upkeep.start_if_needed()
+        except BaseException:
+            self.journal.close()
+            raise
         # Batches without a key go round the partitions; where a process begins does not matter.
         self._turn = int.from_bytes(os.urandom(2), "little")
 
@@ -72,7 +77,7 @@ class EmbeddedBackend(TopicBackend):
             partition=partition,
             rows=0,
             body=b"",
-            body_crc=frames.checksum(b""),
+            body_crc=checksum(b""),
             kind=PROMISE,
             span=1,
             min_time=frames.NEVER,

@@ -17,6 +17,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from riverrun.checksums import checksum
+
 MAGIC = b"RRF1"
 VERSION = 1
 
@@ -67,12 +69,6 @@ _NUMPY = {"4s": "S4", "16s": "V16", "B": "u1", "H": "<u2", "I": "<u4", "q": "<i8
 
 # One row of a segment's index: where the frame begins, and its fixed header.
 INDEX = np.dtype([("at", "<i8"), *((name, _NUMPY[code]) for name, code in _FIELDS)])
-
-
-def checksum(data: Any) -> int:
-    """CRC32C of bytes, a buffer or a view, without a copy."""
-    # The extension takes no memoryview, but an Arrow buffer around one.
-    return int(google_crc32c.value(pa.py_buffer(data) if isinstance(data, memoryview) else data))
 
 
 class Header(NamedTuple):

@@ -6,28 +6,39 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from riverrun import durable
-from riverrun.errors import RiverrunError, Unavailable
+from riverrun.errors import RiverrunError, Transient, Unavailable, from_system
 from riverrun.failpoints import failpoint
 from riverrun.log.board import Board, Ends
 from riverrun.log.lock import try_lock
 from riverrun.log.segment import list_segments, segment_path
+from riverrun.log.segment_writer import SegmentWriter
 
 _PATIENCE = 0.25
 _PAUSE = 0.00005
 
 
 class GroupCommit:
-    """Makes appends durable: one process of the machine syncs for all that wait."""
+    """Makes appends durable: one process of the machine syncs for all that wait.
 
-    def __init__(self, directory: str, board: Board, publish: Callable[[Ends], None]) -> None:
+    `writer` gives what this process writes through, if it does; then a sync opens nothing.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        board: Board,
+        publish: Callable[[Ends], None],
+        writer: Callable[[], SegmentWriter | None],
+    ) -> None:
         self._directory = directory
         self._topic = os.path.basename(directory)
         self._board = board
         self._publish = publish
+        self._writer = writer
         self._threads = threading.Lock()
         self._fd = durable.open_file(f"{directory}/sync", os.O_RDWR | os.O_CREAT)
 
@@ -63,13 +74,13 @@ class GroupCommit:
         try:
             failpoint("sync.begin")
             rolled = written.segment != synced.segment
-            for first_commit in list_segments(self._directory) if rolled else [written.segment]:
+            for first_commit in self._listed() if rolled else [written.segment]:
                 if synced.segment <= first_commit <= written.segment:
                     with suppress(FileNotFoundError):  # removed by retention: nobody needs it durable
-                        durable.sync_data(segment_path(self._directory, first_commit))
+                        self._sync_segment(first_commit)
             if rolled:
-                with suppress(FileNotFoundError):  # being dropped
-                    durable.sync_directory(self._directory)
+                with suppress(FileNotFoundError), self._opened(self._directory) as fd:  # being dropped
+                    durable.sync(fd)
             failpoint("sync.done")
         except OSError as error:
             self._board.refuse_dropped(self._topic)
@@ -79,6 +90,37 @@ class GroupCommit:
                 hint=f"The topic accepts no writes. Check the disk, then run: riverrun topic repair {self._topic}",
             ) from error
         self._publish(written)
+
+    def _sync_segment(self, first_commit: int) -> None:
+        writer = self._writer()
+        if writer is not None and writer.first_commit == first_commit:
+            durable.sync_bytes(writer.fd)
+            return
+        with self._opened(segment_path(self._directory, first_commit)) as fd:
+            durable.sync_bytes(fd)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[int]:
+        with self._no_verdict():
+            fd = durable.open_file(path, os.O_RDONLY)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _listed(self) -> list[int]:
+        with self._no_verdict():
+            return list_segments(self._directory)
+
+    @contextmanager
+    def _no_verdict(self) -> Iterator[None]:
+        """What fails before anything is synced says nothing about the disk; the next one may succeed."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise from_system(error, f"topic {self._topic}: what was appended is not made durable yet") from error
 
 
 class IntervalSync:
@@ -104,5 +146,7 @@ class IntervalSync:
         while not self._stopped.wait(self._interval):
             try:
                 self._sync()
+            except Transient:
+                continue
             except RiverrunError:
                 return  # the board says that the topic failed; the next append tells the caller

@@ -6,31 +6,30 @@ exist: readers never look there, and whoever gets the lock after a holder died c
 
 from __future__ import annotations
 
-import errno
+import fcntl
 import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from riverrun import durable
-from riverrun.durations import wall_clock
-from riverrun.errors import Closed, Corrupt, DiskFull, RiverrunError, Unavailable
+from riverrun.checksums import checksum
+from riverrun.errors import Closed, Corrupt, from_system
 from riverrun.failpoints import failpoint
 from riverrun.log import frame as frames
 from riverrun.log.board import Board, Ends
 from riverrun.log.frame import FENCE, NO_PRODUCER, NO_SEQUENCE, Frame, Header, Stamp
 from riverrun.log.group_commit import GroupCommit, IntervalSync
-from riverrun.log.lock import Locked
+from riverrun.log.lock import Locked, try_lock
 from riverrun.log.producers import Claim, Producers
-from riverrun.log.recovery import recover, tail_is_good
+from riverrun.log.receive_clock import ReceiveClock
+from riverrun.log.recovery import is_believed, lies_behind, rebuild_board, recover
 from riverrun.log.segment import Segment, SegmentSnapshot, list_segments, segment_path, snapshot_frame
+from riverrun.log.segment_writer import SegmentWriter
 from riverrun.log.segments import Entry, Segments
 from riverrun.settings import Settings
-
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class Journal:
@@ -44,6 +43,7 @@ class Journal:
         self.fsync = fsync
         self.segments = Segments(directory, archive)
         self.rolled = False  # a new segment was begun since the older ones were looked after
+        self._clock = ReceiveClock(self.topic)
         self._partitions = partitions
         self._settings = settings
         self._open_files()
@@ -97,7 +97,9 @@ class Journal:
         """Raise the producer's fence by one and give it, with the last sequence; no two callers get the same."""
         producer = frames.producer_id(name)
         with self._section() as ends:
-            memory = self._track(ends).memories.get(producer)
+            producers = self._track(ends)
+            producers.admit(self.topic, name, producer, self._settings)
+            memory = producers.memories.get(producer)
             claim = Claim(name, memory.last_sequence, memory.fence + 1) if memory else Claim(name, fence=1)
             commit = ends.commit + 1
             self._commit(ends, [_fence_mark()], Stamp(commit, 1, producer, claim.fence))
@@ -190,22 +192,26 @@ class Journal:
         self._closed = False
         self._pid = os.getpid()
         self._threads = threading.Lock()
-        self._fd = -1
-        self._fd_segment = 0
+        self._writer: SegmentWriter | None = None
         self._tracked: Producers | None = None
         self._tracked_at = (0, 0)
-        self._lock_fd = durable.open_file(f"{self.directory}/lock", os.O_RDWR | os.O_CREAT)
-        self._wake_fd = durable.open_file(f"{self.directory}/wake", os.O_RDWR | os.O_CREAT)
+        self._head = (0, 0)  # the active segment, and the size of its first frame
         self._syncer = IntervalSync(self.sync, self.fsync) if isinstance(self.fsync, int) else None
-        self.board = Board(f"{self.directory}/state", self._partitions)
-        self._group = GroupCommit(self.directory, self.board, self._publish_durable)
+        with ExitStack() as opened:  # closed again when one of the others cannot be opened
+            self._lock_fd = durable.open_file(f"{self.directory}/lock", os.O_RDWR | os.O_CREAT)
+            opened.callback(os.close, self._lock_fd)
+            self._wake_fd = durable.open_file(f"{self.directory}/wake", os.O_RDWR | os.O_CREAT)
+            opened.callback(os.close, self._wake_fd)
+            self.board = Board(f"{self.directory}/state", self._partitions)
+            opened.callback(self.board.close)
+            self._group = GroupCommit(self.directory, self.board, self._publish_durable, lambda: self._writer)
+            opened.pop_all()
 
     def _close_files(self) -> None:
         self._closed = True
-        for fd in (self._lock_fd, self._wake_fd, self._fd):
-            if fd >= 0:
-                os.close(fd)
-        self._fd = -1
+        for fd in (self._lock_fd, self._wake_fd):
+            os.close(fd)
+        self._writer = None
         self._group.close()
         self.board.close()
         self.segments.close()
@@ -219,43 +225,41 @@ class Journal:
             self._open_files()
 
     def _verify(self) -> None:
-        """Believe the board only if it is of this boot and the last commit it names is there, undamaged."""
-        if self.board.is_current and tail_is_good(self.directory, self.board.written()):
+        """Let the board say what is there."""
+        if is_believed(self.directory, self.board):
+            if lies_behind(self.directory, self.board.written()) and try_lock(self._lock_fd):
+                # Nobody is appending, so the board is older than the journal: somebody has put a copy of it back.
+                try:
+                    if lies_behind(self.directory, self.board.written()):
+                        rebuild_board(self.directory, self.board, self._partitions)
+                finally:
+                    fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
             return
         with self._threads, Locked(self._lock_fd, self.board, self._settings.lock_timeout, self.topic):
-            if self.board.is_current and tail_is_good(self.directory, self.board.written()):
-                return
-            if self.board.is_current and not os.path.exists(segment_path(self.directory, self.board.written().segment)):
-                raise Corrupt(
-                    f"{segment_path(self.directory, self.board.written().segment)} is missing",
-                    hint="The topic's newest rows were in it; restore it from a copy",
-                )
-            ends = recover(self.directory, self._partitions)
-            first = self.board.is_new and not ends.commit
-            self.board.reset(ends)
-            if not first:
-                self.board.count_recovery()
+            if not is_believed(self.directory, self.board):
+                rebuild_board(self.directory, self.board, self._partitions)
 
     @contextmanager
     def _section(self) -> Iterator[Ends]:
         self._check_open()
         board = self.board
         with self._threads, Locked(self._lock_fd, board, self._settings.lock_timeout, self.topic):
-            if board.holder:  # it died in here
-                self._cut_back()
-                board.count_recovery()
-            board.holder = os.getpid()
-            failpoint("append.locked")
             try:
-                self.board.refuse_failed(self.topic)
-                yield board.written()
-            except BaseException as error:
-                self._cut_back()  # if this fails too, the holder stays marked and the next one cuts
+                if board.holder:  # it died in here
+                    self._cut_back()
+                    board.count_recovery()
+                board.holder = os.getpid()
+                failpoint("append.locked")
+                try:
+                    self.board.refuse_failed(self.topic)
+                    yield board.written()
+                except BaseException:
+                    self._cut_back()  # if this fails too, the holder stays marked and the next one cuts
+                    board.holder = 0
+                    raise
                 board.holder = 0
-                if isinstance(error, OSError):
-                    raise self._explain(error) from error
-                raise
-            board.holder = 0
+            except OSError as error:
+                raise from_system(error, f"topic {self.topic}: nothing was appended") from error
 
     def _check_open(self) -> None:
         if self._closed:
@@ -271,14 +275,15 @@ class Journal:
                 os.unlink(path)
             elif first_commit == ends.segment and os.path.getsize(path) > ends.end:
                 os.truncate(path, ends.end)
-        if self._fd_segment > ends.segment:
-            os.close(self._fd)
-            self._fd, self._fd_segment = -1, 0
+        if self._writer is not None and self._writer.first_commit > ends.segment:
+            self._writer = None
 
     def _check(self, claim: Claim | None, producer: bytes, ends: Ends) -> tuple[int, ...] | None:
         if claim is None:
             return None
-        return self._track(ends).check(self.topic, claim.name, producer, claim.fence, claim.sequence)
+        producers = self._track(ends)
+        producers.admit(self.topic, claim.name, producer, self._settings)
+        return producers.check(self.topic, claim.name, producer, claim.fence, claim.sequence)
 
     def _track(self, ends: Ends) -> Producers:
         """The producers as of `ends`: headers that other processes appended since the last look are read."""
@@ -296,10 +301,10 @@ class Journal:
         return self.segments.open(self.segments.entries(segment)[-1])
 
     def _commit(self, ends: Ends, batch: Sequence[Frame], stamp: Stamp, roll: bool = False) -> Ends:
-        received = max(ends.received, wall_clock())
+        received = self._clock.next(ends.received)
         segment, at = ends.segment, ends.end
         buffers: list[Any] = []
-        roll = roll or at >= self._settings.segment_bytes
+        roll = roll or at - self._head_bytes(segment) >= self._settings.segment_bytes
         if roll:
             buffers, segment = self._first_frame(ends, stamp.commit, received), stamp.commit
             at = sum(map(len, buffers))
@@ -310,9 +315,9 @@ class Journal:
             buffers += encoded
             at += frame.frame_bytes
             offsets[frame.partition] += frame.span
-        fd = self._writer(segment, create=roll)
+        writer = self._opened_writer(segment, create=roll)
         failpoint("append.begin")
-        durable.write_all(fd, buffers, 0 if roll else ends.end)
+        durable.write_all(writer.fd, buffers, 0 if roll else ends.end)
         failpoint("append.written")
         after = Ends(
             commit=stamp.commit,
@@ -324,7 +329,8 @@ class Journal:
             offsets=tuple(offsets),
         )
         self.board.publish_written(after)
-        self.rolled |= roll
+        if roll:
+            self.rolled, self._head = True, (segment, begin)
         failpoint("append.published")
         if self._tracked is not None and not roll and self._tracked_at == (ends.segment, ends.end):
             for header in headers:
@@ -333,6 +339,12 @@ class Journal:
                 self._tracked.observe(parsed)
             self._tracked_at = (after.segment, after.end)
         return after
+
+    def _head_bytes(self, segment: int) -> int:
+        """What a segment begins with: all that was known of producers, which may be much."""
+        if self._head[0] != segment:
+            self._head = (segment, Segment(self.directory, segment).data_begin)
+        return self._head[1]
 
     def _first_frame(self, ends: Ends, commit: int, received: int) -> list[Any]:
         """What the new segment begins with. Without producers there is nothing to look up."""
@@ -347,17 +359,13 @@ class Journal:
         failpoint("roll.begin")
         return frames.encode(snapshot_frame(snapshot), Stamp(commit, 1), 0, 0, received, received)
 
-    def _writer(self, segment: int, create: bool) -> int:
-        if self._fd_segment != segment:
-            if self._fd >= 0:
-                os.close(self._fd)
-            self._fd, self._fd_segment = -1, 0
-            flags = os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0)
-            self._fd = durable.open_file(segment_path(self.directory, segment), flags)
-            self._fd_segment = segment
+    def _opened_writer(self, segment: int, create: bool) -> SegmentWriter:
+        writer = self._writer
+        if writer is None or writer.first_commit != segment:
+            writer = self._writer = SegmentWriter(self.directory, segment, create)
             if create:
                 failpoint("roll.created")
-        return self._fd
+        return writer
 
     def _publish_durable(self, written: Ends) -> None:
         with self._section():
@@ -365,19 +373,9 @@ class Journal:
                 self.board.publish_durable(written)
         self.wake()
 
-    def _explain(self, error: OSError) -> RiverrunError:
-        if error.errno in _NO_ROOM:
-            return DiskFull(
-                f"topic {self.topic}: no room to append ({error.strerror})",
-                hint="Nothing was written, reads work. Free some space and try again",
-            )
-        if error.errno in _READ_ONLY:
-            return Unavailable(f"topic {self.topic}: {self.directory} cannot be written ({error.strerror})")
-        return Unavailable(f"topic {self.topic}: the append failed ({error.strerror or error}); nothing was written")
-
 
 def _fence_mark() -> Frame:
-    return Frame(partition=0, rows=0, body=b"", body_crc=frames.checksum(b""), kind=FENCE)
+    return Frame(partition=0, rows=0, body=b"", body_crc=checksum(b""), kind=FENCE)
 
 
 _journals: weakref.WeakSet[Journal] = weakref.WeakSet()

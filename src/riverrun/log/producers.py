@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from riverrun.errors import Fenced, Invalid
+from riverrun.durations import wall_clock
+from riverrun.errors import Conflict, Fenced, Invalid
 from riverrun.log.frame import NO_PRODUCER, NO_SEQUENCE, Header
 from riverrun.log.segment import ProducerMemory, RememberedAppend, SegmentSnapshot
+from riverrun.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,19 @@ class Producers:
         if sequence != NO_SEQUENCE:
             memory.recent.append(RememberedAppend(sequence, tuple(self.offsets)))
             del memory.recent[:-_REMEMBERED]
+
+    def admit(self, topic: str, name: str, producer: bytes, settings: Settings) -> None:
+        """Refuse one name more than a topic remembers. Every writer has all of them in memory, every segment begins with
+        them."""
+        if producer in self.memories or len(self.memories) < settings.max_producers:
+            return
+        self.memories = self.snapshot(wall_clock(), settings.producer_expiry)
+        if len(self.memories) >= settings.max_producers:
+            raise Conflict(
+                f"topic {topic} remembers {len(self.memories)} producers, and {name!r} is not one of them",
+                hint="Use fewer names, each for longer, or raise max_producers; unused ones are forgotten after"
+                " producer_expiry",
+            )
 
     def check(self, topic: str, name: str, producer: bytes, fence: int, sequence: int) -> tuple[int, ...] | None:
         """The ends after the first append of a repeated sequence, None for a new one; an older fence is refused."""

@@ -12,7 +12,7 @@ import msgspec
 from riverrun import durable
 from riverrun.errors import Corrupt
 from riverrun.log import frame as frames
-from riverrun.log.board import Ends
+from riverrun.log.board import Board, Ends
 from riverrun.log.frame import MAGIC, NO_PRODUCER, SNAPSHOT, Header
 from riverrun.log.segment import Segment, SegmentSnapshot, list_segments, read_index, segment_path
 
@@ -24,6 +24,25 @@ class _Scan(NamedTuple):
 
     ends: Ends
     size: int
+
+
+def is_believed(directory: str, board: Board) -> bool:
+    """Whether the board is of this boot and this file, and the last commit it names is there, undamaged."""
+    return board.is_current and tail_is_good(directory, board.written())
+
+
+def rebuild_board(directory: str, board: Board, partitions: int) -> None:
+    """Let the board say what the bytes do. For somebody who has the topic's lock."""
+    if board.is_current and list_segments(directory)[-1:] < [board.written().segment]:
+        raise Corrupt(
+            f"{segment_path(directory, board.written().segment)} is missing",
+            hint="The topic's newest rows were in it; restore it from a copy",
+        )
+    ends = recover(directory, partitions)
+    first = board.is_new and not ends.commit
+    board.reset(ends)
+    if not first:
+        board.count_recovery()
 
 
 def recover(directory: str, partitions: int) -> Ends:
@@ -69,6 +88,13 @@ def tail_is_good(directory: str, ends: Ends) -> bool:
             return False
         checked = at + header.frame_bytes
     return checked == size
+
+
+def lies_behind(directory: str, ends: Ends) -> bool:
+    """Whether there are bytes, or whole segments, behind an end."""
+    return (
+        list_segments(directory)[-1] > ends.segment or os.path.getsize(segment_path(directory, ends.segment)) > ends.end
+    )
 
 
 def _check_older(path: str, partitions: int) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from riverrun import durable
+from riverrun.checksums import checksum
 from riverrun.errors import Corrupt, NewerFormat
 from riverrun.log import frame as frames
 from riverrun.log.frame import HEADER_BYTES, INDEX, NO_SEQUENCE, SNAPSHOT, Frame, Header
@@ -72,7 +73,7 @@ def list_segments(directory: str) -> list[int]:
 
 def snapshot_frame(snapshot: SegmentSnapshot) -> Frame:
     body = msgspec.msgpack.encode(snapshot)
-    return Frame(partition=0, rows=0, body=body, body_crc=frames.checksum(body), kind=SNAPSHOT)
+    return Frame(partition=0, rows=0, body=body, body_crc=checksum(body), kind=SNAPSHOT)
 
 
 class Segment:
@@ -96,7 +97,7 @@ class Segment:
             raise NewerFormat(f"{self.path} was written by a newer Riverrun", hint="Upgrade Riverrun")
         self.head = header
         body = self.bytes_at(header.header_bytes, header.body_bytes)
-        if frames.checksum(bytes(body)) != header.body_crc:
+        if checksum(bytes(body)) != header.body_crc:
             raise self.damaged(0)
         self.snapshot = msgspec.msgpack.decode(body, type=SegmentSnapshot)
 
@@ -205,7 +206,7 @@ class Segment:
 
     def _verified(self, at: int, header_bytes: int, body_bytes: int, crc: int) -> pa.Buffer:
         buffer = pa.py_buffer(self.bytes_at(at + header_bytes, body_bytes))
-        if frames.checksum(buffer) != crc:
+        if checksum(buffer) != crc:
             raise self.damaged(at)
         return buffer
 
@@ -227,7 +228,7 @@ def index_path(path: str) -> str:
 def write_index(path: str, head: Header, size: int, index: np.ndarray) -> None:
     """Write the index beside a sealed segment; readers see the old one or the new one."""
     body = index.tobytes()
-    described = _INDEX_HEAD.pack(_INDEX_MAGIC, size, head.header_crc, frames.checksum(body))
+    described = _INDEX_HEAD.pack(_INDEX_MAGIC, size, head.header_crc, checksum(body))
     durable.write_file(index_path(path), described + body)
 
 
@@ -242,6 +243,6 @@ def read_index(path: str, head: Header, size: int) -> np.ndarray | None:
         return None
     magic, length, crc, body_crc = _INDEX_HEAD.unpack_from(data)
     body = data[_INDEX_HEAD.size :]
-    if magic != _INDEX_MAGIC or (length, crc) != (size, head.header_crc) or frames.checksum(body) != body_crc:
+    if magic != _INDEX_MAGIC or (length, crc) != (size, head.header_crc) or checksum(body) != body_crc:
         return None
     return np.frombuffer(body, INDEX)

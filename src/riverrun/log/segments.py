@@ -9,7 +9,7 @@ from collections import OrderedDict
 from itertools import pairwise
 from typing import NamedTuple
 
-from riverrun.errors import Corrupt
+from riverrun.errors import Corrupt, RiverrunError, from_system
 from riverrun.log.segment import Segment, SegmentSnapshot, list_segments, segment_path
 
 _OPEN = 64  # segments kept open; each holds a descriptor and a mapping
@@ -53,7 +53,10 @@ class Segments:
         with self._lock:
             seen = tuple(_changed(directory) for directory in self._directories)
             if seen != self._seen or not self._entries or self._entries[-1].through < active:
-                self._entries = self._look(active)
+                try:
+                    self._entries = self._look(active)
+                except OSError as error:
+                    raise self._unreadable(error) from error
                 self._seen = seen if time.time_ns() - max(seen) > _TICK else ()
                 # A file that was rewritten or removed keeps its space on the disk as long as it is open.
                 live = {(entry.first_commit, entry.file) for entry in self._entries}
@@ -72,7 +75,12 @@ class Segments:
         with self._lock:
             segment = self._open.get(key)
             if segment is None:
-                segment = Segment(entry.directory, entry.first_commit)
+                try:
+                    segment = Segment(entry.directory, entry.first_commit)
+                except FileNotFoundError:
+                    raise
+                except OSError as error:
+                    raise self._unreadable(error) from error
                 if segment.head.header_crc != entry.file[1]:
                     raise FileNotFoundError(entry.path)
                 self._open[key] = segment
@@ -84,6 +92,9 @@ class Segments:
     def close(self) -> None:
         with self._lock:
             self._open.clear()
+
+    def _unreadable(self, error: OSError) -> RiverrunError:
+        return from_system(error, f"{self._directories[-1]} cannot be read")
 
     def _look(self, active: int) -> list[Entry]:
         for _ in range(_TRIES):

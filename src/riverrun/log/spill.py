@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from riverrun import durable
+from riverrun.checksums import checksum
 from riverrun.errors import Corrupt
-from riverrun.log.frame import checksum
 from riverrun.log.lock import try_lock
 
 log = logging.getLogger("riverrun.log")

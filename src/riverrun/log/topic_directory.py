@@ -8,7 +8,8 @@ import shutil
 import uuid
 
 from riverrun import durable
-from riverrun.errors import Corrupt, Invalid, NewerFormat
+from riverrun.errors import Corrupt, Invalid, NewerFormat, from_system
+from riverrun.failpoints import failpoint
 from riverrun.log.journal import Journal
 from riverrun.log.segment_archive import archive_directory, claim_archive
 from riverrun.log.spec import TopicSpec
@@ -27,6 +28,7 @@ def create_topic(directory: str, spec: StoredSpec) -> None:
         claim_archive(archive, directory)
     durable.make_directory(f"{fresh}/schema")
     try:
+        failpoint("topic.begin")
         Journal.create(fresh, spec.partitions)
         add_schema(fresh, 1, spec.schema)
         durable.write_file(f"{fresh}/topic.json", json.dumps({"format": _FORMAT, **spec.options()}, indent=1))
@@ -43,14 +45,16 @@ def add_schema(directory: str, version: int, schema: str) -> None:
 
 
 def load_spec(directory: str) -> tuple[StoredSpec, dict[int, str]]:
-    """The stored spec and every version of its schema. Raises Corrupt or NewerFormat."""
+    """The stored spec and every version of its schema. Raises Corrupt or NewerFormat, and what the system is short of."""
     path = f"{directory}/topic.json"
     try:
         options = json.loads(_read(path))
         versions = {int(v): _read(f"{directory}/schema/{v}") for v in os.listdir(f"{directory}/schema") if v.isdigit()}
         written, newest = options.pop("format"), max(versions)
-    except (OSError, ValueError, KeyError) as error:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, KeyError) as error:
         raise Corrupt(f"{path} cannot be read: {error}", hint=_RESTORE) from None
+    except OSError as error:
+        raise from_system(error, f"{path} cannot be read") from error
     if written > _FORMAT:
         raise NewerFormat(f"{path} was written by a newer Riverrun (format {written})", hint="Upgrade Riverrun")
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import errno
 import fcntl
 import logging
 import os
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from riverrun import durable
 from riverrun.durations import show
-from riverrun.errors import Busy, Closed, DiskFull, NotFound, RiverrunError, Unavailable
+from riverrun.errors import Busy, Closed, NotFound, RiverrunError, from_system
 from riverrun.log.compaction import compact_if_dirty
 from riverrun.log.lock import try_lock
 from riverrun.log.replacement import clear_leftovers
@@ -67,7 +66,7 @@ class Upkeep:
         except RiverrunError:
             raise
         except OSError as error:
-            raise _explained(backend.name, error) from error
+            raise from_system(error, f"topic {backend.name}: no upkeep, rows are as they were") from error
 
     def start(self, rolled: bool = True) -> None:
         """Do what there is to do in the background. Returns at once; at most one thread at a time.
@@ -198,15 +197,6 @@ def _is_awaited(turn: int) -> bool:
 
 class _Stopped(Exception):
     """The topic is being closed, or somebody waits for the lock."""
-
-
-def _explained(topic: str, error: OSError) -> RiverrunError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFull(
-            f"topic {topic}: no room for upkeep ({error.strerror})",
-            hint="Nothing was changed; appends and reads go on. Free some space and try again",
-        )
-    return Unavailable(f"topic {topic}: upkeep failed ({error.strerror or error}); rows are as they were")
 
 
 _all: weakref.WeakSet[Upkeep] = weakref.WeakSet()

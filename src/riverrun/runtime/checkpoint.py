@@ -2,19 +2,27 @@
 
 Spark writes one file for each planned batch (`offsets/n`) and one for each batch it has finished (`commits/n`); batch n
 is epoch n + 1. The home store decides what took effect: it is at the newest planned epoch or at the one before.
+
+Spark syncs none of them. A power cut may leave the newest ones without their bytes: a plan is synced before anything of
+its epoch takes effect (`settle`), and nobody needs what the others say (`mend`).
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 
 from riverrun import durable
 from riverrun.errors import Conflict, Corrupt, Transient
 from riverrun.position import Position
 from riverrun.runtime.plan import Plan
 from riverrun.views import Last
+
+log = logging.getLogger("riverrun.runtime")
 
 _RESTORE = "Restore the directory {home} from a copy that fits, or rebuild the flow"
 
@@ -26,6 +34,7 @@ class Checkpoint:
         self.directory = f"{home}/checkpoint"
         self._home = home
         self._flow = flow
+        self._is_founded = False
 
     @property
     def planned(self) -> int:
@@ -52,7 +61,8 @@ class Checkpoint:
         return plan
 
     def check(self, last: Last) -> None:
-        """Refuse a checkpoint that is damaged, gone, or does not belong to what the store holds."""
+        """Refuse a checkpoint that is damaged, gone, or does not belong to what the store holds. What `mend` puts in order
+        is no damage."""
         planned, finished = self.planned, self.finished
         if planned == 0 and last.epoch > 0:
             raise Conflict(
@@ -66,14 +76,31 @@ class Checkpoint:
                 hint=f"They do not belong together. Restore the views, or the directory {self._home}, from a copy that"
                 " fits; or remove both to compute everything again from the log",
             )
-        for epoch in range(max(last.epoch, 1), planned + 1):
-            plan = self.plan(epoch)
-            if plan.memory is not None and not os.path.exists(memory := f"{self._home}/planner/{plan.memory}"):
-                raise self._damaged(memory, "it is missing")
-            if epoch == last.epoch:
-                check_same(plan.positions, last, self._flow)
-        if planned:
-            self._check_readable()
+        if last.epoch:
+            plan = self.plan(last.epoch)
+            self._check_memory(plan)
+            check_same(plan.positions, last, self._flow)
+        if planned > last.epoch and not self._is_lost(planned):
+            self._check_memory(self.plan(planned))
+
+    def mend(self, last: Last, begun: bool) -> None:
+        """For a run that nobody else can interfere with: put in order what a power cut left. `begun` says whether some
+        topic has rows of the epoch after the store's.
+
+        Marks of finished epochs that cannot be read are removed: the store knows which epochs took effect. So is a plan
+        that cannot be read, of an epoch of which nothing took effect; it is planned anew.
+        """
+        if self.planned > last.epoch and self._is_lost(self.planned):
+            if begun:
+                self.plan(self.planned)  # says what is wrong with it
+            self._remove(f"offsets/{self.planned - 1}")
+        while self.finished and _json(f"{self.directory}/commits/{self.finished - 1}", 1) is None:
+            self._remove(f"commits/{self.finished - 1}")
+        if os.path.isdir(self.directory) and _json(f"{self.directory}/metadata", 0) is None:
+            self._remove("metadata")
+            durable.write_file(f"{self.directory}/metadata", json.dumps({"id": str(uuid.uuid4())}))
+        for kind in ("", "/offsets", "/commits"):
+            _remove_empty_checksums(self.directory + kind)
 
     def settle(self, epoch: int, positions: Mapping[str, Mapping[int, int]]) -> None:
         """Make sure that the plan of an epoch is on the disk, and is the one that was computed, before anything of it
@@ -83,6 +110,11 @@ class Checkpoint:
             raise Transient(f"flow {self._flow}: another run replaced the plan of epoch {epoch} while it was computed")
         durable.sync_file(path)
         durable.sync_directory(os.path.dirname(path))
+        if not self._is_founded:
+            durable.sync_file(f"{self.directory}/metadata")
+            for directory in (self.directory, self._home, os.path.dirname(self._home)):
+                durable.sync_directory(directory)
+            self._is_founded = True
 
     def _newest(self, kind: str) -> int:
         try:
@@ -91,17 +123,25 @@ class Checkpoint:
             return 0
         return max((int(name) + 1 for name in names if name.isdigit()), default=0)
 
-    def _check_readable(self) -> None:
-        """What else Spark reads when it starts."""
-        marks = [f"{self.directory}/commits/{self.finished - 1}"] if self.finished else []
-        for path, line in [(f"{self.directory}/metadata", 0), *((path, 1) for path in marks)]:
-            try:
-                with open(path, encoding="utf-8") as file:
-                    json.loads(file.read().splitlines()[line])
-            except FileNotFoundError:
-                raise self._damaged(path, "it is missing") from None
-            except (ValueError, IndexError) as error:
-                raise self._damaged(path, f"it cannot be read ({error})") from None
+    def _check_memory(self, plan: Plan) -> None:
+        if plan.memory is not None and not os.path.exists(memory := f"{self._home}/planner/{plan.memory}"):
+            raise self._damaged(memory, "it is missing")
+
+    def _is_lost(self, epoch: int) -> bool:
+        """Whether a plan is there only by name."""
+        try:
+            self.plan(epoch)
+        except Corrupt:
+            return True
+        return False
+
+    def _remove(self, name: str) -> None:
+        """Remove one of Spark's files, with the checksum that Hadoop puts beside it."""
+        path = f"{self.directory}/{name}"
+        log.warning("flow %s: %s has lost its content and is made again", self._flow, path)
+        for one in (path, f"{os.path.dirname(path)}/.{os.path.basename(path)}.crc"):
+            with suppress(FileNotFoundError):
+                os.unlink(one)
 
     def _damaged(self, path: str, why: str) -> Corrupt:
         return Corrupt(
@@ -117,3 +157,20 @@ def check_same(positions: Mapping[str, Mapping[int, int]], last: Last, flow: str
             f" epoch {last.epoch} of its views at {Position(last.positions)}",
             hint="The checkpoint is another flow's, or was used by two; restore the one that fits, or rebuild the flow",
         )
+
+
+def _json(path: str, line: int) -> object:
+    """What a line of one of Spark's files says; None when it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.loads(file.read().splitlines()[line])
+    except (FileNotFoundError, ValueError, IndexError):
+        return None
+
+
+def _remove_empty_checksums(directory: str) -> None:
+    """Hadoop refuses to read a file whose checksum has lost its content; one without a checksum it reads."""
+    with suppress(FileNotFoundError):
+        for entry in os.scandir(directory):
+            if entry.name.endswith(".crc") and not entry.stat().st_size:
+                os.unlink(entry.path)

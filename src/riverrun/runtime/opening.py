@@ -59,13 +59,23 @@ def shut_out(flow: str, store: Store, topics: Iterable[Topic]) -> int:
 
 def check_written(flow: str, last: Last, home: str, topics: Iterable[Topic]) -> None:
     """Refuse to write epochs that a topic has already, of views and a checkpoint that are gone: it would not take them."""
-    newest = Checkpoint(home, flow).planned + (Manifest.decode(last.manifest).base if last.manifest else 0)
+    newest = Checkpoint(home, flow).planned + _base(last)
     if bounds.read_positions(bounds.together(home)) is not None:
         newest += 1  # topics have had it from before a rebuild; it is planned again
     for topic in topics:
         written = topic.last_sequence(flow) or 0
         if written > newest:
             raise _written_before(topic, flow, f"it has epoch {written}, the newest that is known is {newest}")
+
+
+def mend_checkpoint(flow: str, last: Last, home: str, topics: Iterable[Topic]) -> None:
+    """Put in order what a power cut left of the checkpoint. Older runs are shut out by now."""
+    begun = any((topic.last_sequence(flow) or 0) > last.epoch + _base(last) for topic in topics)
+    Checkpoint(home, flow).mend(last, begun)
+
+
+def _base(last: Last) -> int:
+    return Manifest.decode(last.manifest).base if last.manifest else 0
 
 
 def _written_before(topic: Topic, flow: str, why: str) -> Conflict:

@@ -58,7 +58,7 @@ class Collector:
         yield _gauge("riverrun_scrape_errors", "Parts of the river that could not be read.", [], [((), errors)])
 
     def _topics(self) -> Iterator[Metric]:
-        topics = [self._backend.topic(name).describe() for name in self._backend.river.topics()]
+        topics = [self._described(name) for name in self._backend.river.topics()]
         ends = [(one["name"], sum(part["latest"] for part in one["partitions"].values())) for one in topics]
         yield _gauge("riverrun_topic_rows", "Rows kept, by offsets.", ["topic"], _each(topics, "offsets"))
         yield _gauge("riverrun_topic_bytes", "Bytes kept.", ["topic"], _each(topics, "bytes"))
@@ -68,6 +68,10 @@ class Collector:
             ["topic"],
             [((name,), end) for name, end in ends],
         )
+
+    def _described(self, name: str) -> dict[str, Any]:
+        with self._backend.river.briefly(name) as topic:
+            return topic.describe()
 
     def _lag(self) -> Iterator[Metric]:
         """Of groups and of flows: in rows by topic, in seconds for each reader."""

@@ -112,7 +112,8 @@ def _summarize_all(backend: Backend) -> list[dict[str, Any]]:
     summaries = []
     for name in backend.river.topics():
         try:
-            summaries.append(_summarize(backend.topic(name)))
+            with backend.river.briefly(name) as topic:
+                summaries.append(_summarize(topic))
         except NotFound:
             continue  # dropped meanwhile
         except RiverrunError as error:

@@ -23,7 +23,7 @@ from riverrun.runtime.admission import Admission, admitted, refuse_drained
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.engines import engines_of
 from riverrun.runtime.manifest import Manifest, home_of
-from riverrun.runtime.opening import check_written, open_outputs, shut_out
+from riverrun.runtime.opening import check_written, mend_checkpoint, open_outputs, shut_out
 from riverrun.runtime.outputs import declare_views
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.rebuild import clean
@@ -232,6 +232,7 @@ class Run:
             raise Conflict(f"flow {self.name} was rebuilt while it was being started", hint="Run it again")
         refuse_drained(self.name, now, context.inputs)
         check_written(self.name, now, home, self._topics.values())
+        mend_checkpoint(self.name, now, home, self._topics.values())
         declare_views(self._store, self.flow, context.job, self._fence, context.suffix)
         clean(context.river.checkpoints, self.name, self._store)
         return context.deploy(home)

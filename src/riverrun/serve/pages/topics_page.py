@@ -6,7 +6,6 @@ from typing import Any
 
 from riverrun.durations import micros, show, wall_clock
 from riverrun.errors import RiverrunError
-from riverrun.log.topic import Topic
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Content, Html, tag
 from riverrun.serve.pages.quantities import number, rate, size, span
@@ -61,13 +60,14 @@ def _row(history: History, name: str, reading: list[TopicReader]) -> Html:
 
 def describe_topic(history: History, name: str) -> dict[str, Any]:
     """What a topic says of itself, with the receive time of its oldest row; a few seconds old at most."""
-    return history.remember(("topic", name), _FRESH, lambda: _describe(history.backend.topic(name)))
+    return history.remember(("topic", name), _FRESH, lambda: _describe(history, name))
 
 
-def _describe(topic: Topic) -> dict[str, Any]:
-    first, last = topic.begins(), topic.ends()
-    oldest = next((part.first_received for part in topic.summaries(first, last) if part.rows), None)
-    return {**topic.describe(), "oldest": oldest}
+def _describe(history: History, name: str) -> dict[str, Any]:
+    with history.backend.river.briefly(name) as topic:
+        first, last = topic.begins(), topic.ends()
+        oldest = next((part.first_received for part in topic.summaries(first, last) if part.rows), None)
+        return {**topic.describe(), "oldest": oldest}
 
 
 def age(topic: dict[str, Any]) -> Html:

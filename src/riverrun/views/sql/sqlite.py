@@ -6,7 +6,6 @@ One writer at a time, readers beside it in any thread or process (WAL). A commit
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 import threading
@@ -27,6 +26,7 @@ from riverrun.errors import (
     RiverrunError,
     TimedOut,
     Unavailable,
+    from_system,
 )
 from riverrun.views.sql import catalogue
 from riverrun.views.sql.database import Transaction
@@ -219,9 +219,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 def as_riverrun(error: sqlite3.Error | OSError, path: str) -> RiverrunError:
     """What happened to the store at `path`, in the family of errors people know."""
     if isinstance(error, OSError):
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return DiskFull(f"no room for the view store {path}", hint="Make room; the epoch is committed then")
-        return Unavailable(f"the view store {path} cannot be used: {error}")
+        return from_system(error, f"the view store {path} cannot be used")
     code = code_of(error)
     if code == sqlite3.SQLITE_INTERRUPT:
         return TimedOut(f"the view store {path} stopped a query that took too long")
@@ -235,6 +233,8 @@ def as_riverrun(error: sqlite3.Error | OSError, path: str) -> RiverrunError:
             f"the view store {path} is damaged ({error})",
             hint="Restore the file, or remove it together with the flow's checkpoint and run the flow again",
         )
+    if primary == sqlite3.SQLITE_CANTOPEN and (short := durable.out_of_descriptors()) is not None:
+        return from_system(short, f"the view store {path} cannot be opened")
     if primary in _UNUSABLE:
         return Unavailable(f"the view store {path} cannot be used: {error}")
     return Invalid(f"the view store {path}: {error}")
