@@ -101,7 +101,7 @@ def test_a_group_whose_rows_were_removed_before_it_read_them(river: str, monkeyp
 def test_a_misspelt_setting(river: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RIVERRUN_SEGMENT_BTES", "1 MiB")
     (check,) = doctor.check_settings()
-    assert (check.status, check.fix) == ("warning", "Did you mean 'RIVERRUN_SEGMENT_BYTES'?")
+    assert (check.status, check.fix) == ("failed", "Did you mean 'RIVERRUN_SEGMENT_BYTES'?")
 
 
 def test_a_taken_port() -> None:
