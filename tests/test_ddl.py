@@ -80,6 +80,11 @@ def test_rendering_is_canonical() -> None:
     [
         ("", "schema: no columns at character 1 of ''. Write \"user string, at timestamp\""),
         ("a", "schema: expected the type of 'a', found the end at character 2 of 'a'"),
+        ("a str", "schema: unknown type 'str' of 'a' at character 3 of 'a str'. Write string"),
+        ("a float64", "schema: unknown type 'float64' of 'a' at character 3 of 'a float64'. Write double"),
+        ("a datetime", "schema: unknown type 'datetime' of 'a' at character 3 of 'a datetime'. Write timestamp"),
+        ("a int64", "schema: unknown type 'int64' of 'a' at character 3 of 'a int64'. Write bigint"),
+        ("a text", "schema: unknown type 'text' of 'a' at character 3 of 'a text'. Write string"),
         ("a strng", "schema: unknown type 'strng' of 'a' at character 3 of 'a strng'. Did you mean 'string'?"),
         ("a int b int", "schema: expected ',' after column 'a', found 'b' at character 7 of 'a int b int'"),
         ("a int,", "schema: expected a column name, found the end at character 7 of 'a int,'"),

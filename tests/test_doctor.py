@@ -163,7 +163,7 @@ def test_a_login_of_views_that_may_do_everything(river: str, monkeypatch: pytest
 def test_a_misspelt_setting(river: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RIVERRUN_SEGMENT_BTES", "1 MiB")
     (check,) = doctor.check_settings()
-    assert (check.status, check.fix) == ("warning", "Did you mean 'RIVERRUN_SEGMENT_BYTES'?")
+    assert (check.status, check.fix) == ("failed", "Did you mean 'RIVERRUN_SEGMENT_BYTES'?")
 
 
 def test_a_taken_port() -> None:

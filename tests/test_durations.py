@@ -103,6 +103,19 @@ def test_what_is_shown_can_be_written_again(value: int) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1)))
 def test_times_are_utc_and_come_back(moment: datetime) -> None:
-    assert from_micros(to_micros(moment)) == moment.replace(tzinfo=UTC)
-    east = moment.replace(tzinfo=timezone(timedelta(hours=2)))
-    assert to_micros(east) == to_micros(moment) - 7200 * SECOND
+    here, east = moment.replace(tzinfo=UTC), moment.replace(tzinfo=timezone(timedelta(hours=2)))
+    assert from_micros(to_micros(here)) == here
+    assert to_micros(east) == to_micros(here) - 7200 * SECOND
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(
+        Invalid, match=r"2026-01-31 12:00:00 is a time without a zone. Give it one: datetime.now\(UTC\)"
+    ):
+        to_micros(datetime(2026, 1, 31, 12))
+
+
+@pytest.mark.parametrize("written", ["1 month", "2 years", "1 y", "3mo"])
+def test_months_and_years_are_no_durations_and_it_says_why(written: str) -> None:
+    with pytest.raises(Invalid, match='Months and years differ in length: count days, as in "30 days"'):
+        micros(written)

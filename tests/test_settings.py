@@ -94,3 +94,16 @@ def test_switches_and_addresses(tmp_path: Path) -> None:
     assert found.alert_to == ("json://b", "json://c")
     with pytest.raises(Invalid, match="setting alert_private_addresses: neither true nor false: 'maybe'"):
         Settings.load(environ={}, alert_private_addresses="maybe")
+
+
+def test_a_misspelt_setting_in_the_environment_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {"RIVERRUN_EPOCH_ROW": "5"}
+    message = "RIVERRUN_EPOCH_ROW is set in the environment, and is no setting. Did you mean 'RIVERRUN_EPOCH_ROWS'"
+    for read in (Settings.load, places):
+        with pytest.raises(Invalid, match=message):
+            read(environ=environ)
+
+
+def test_addresses_of_services_in_the_environment_are_no_settings() -> None:
+    given = {"RIVERRUN_SERVICE_HOST": "10.0.0.1", "RIVERRUN_PORT": "tcp://…", "RIVERRUN_PORT_8400_TCP_ADDR": "10.0.0.1"}
+    assert Settings.load(environ={**given, "RIVERRUN_WEB_SERVICE_PORT_HTTP": "80"}) == Settings()

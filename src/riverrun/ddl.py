@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from riverrun.errors import Invalid, did_you_mean
+from riverrun.type_names import MEANT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -246,7 +247,8 @@ class _TypeParser:
         if kind != "word":
             self.fail(f"expected the type of {column!r}, found {self.found()}")
         if word not in _KNOWN:
-            self.fail(f"unknown type {word!r} of {column!r}", hint=did_you_mean(word, _KNOWN))
+            hint = f"Write {MEANT[word]}" if word in MEANT else did_you_mean(word, _KNOWN)
+            self.fail(f"unknown type {word!r} of {column!r}", hint=hint)
         start, self.next = self.next, self.next + 1
         if word in _SCALARS:
             return _SCALARS[word]

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Literal
 
 from riverrun import durable
 from riverrun.durations import to_micros, wall_clock
-from riverrun.errors import NotFound, RiverrunError, Unavailable, did_you_mean, from_system
+from riverrun.errors import NotFound, RiverrunError, Unavailable, from_system
 from riverrun.java import find_java
 from riverrun.log.receive_clock import AHEAD, describe_lead
-from riverrun.settings import PLACES, Settings
+from riverrun.settings import Settings
 
 if TYPE_CHECKING:
     from riverrun.river import River
@@ -40,7 +40,6 @@ _SPARK = "4.3"
 _LITTLE_ROOM = 1 << 30
 _NO_ROOM = 64 << 20
 _REMOTE = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p")
-_OTHER_VARIABLES = ("RIVERRUN_DEBUG", "RIVERRUN_FAILPOINTS")
 
 
 @dataclass(frozen=True)
@@ -100,11 +99,6 @@ def check_settings() -> Iterator[Check]:
         Settings.load()
     except RiverrunError as error:
         yield Check("settings", "failed", error.message, error.hint or "Correct it")
-    names = [name for name, _, _ in Settings.table()]
-    variables = [*(f"RIVERRUN_{name.upper()}" for name in (*names, *PLACES)), *_OTHER_VARIABLES]
-    for name in sorted(os.environ):
-        if name.startswith("RIVERRUN_") and name not in variables:
-            yield Check("settings", "warning", f"{name} is not a setting", did_you_mean(name, variables))
 
 
 def check_spark() -> Check:

@@ -33,6 +33,7 @@ _FACTOR = {
     for plural in (("", "s") if len(name) > 2 else ("",))
 }
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*,?", re.IGNORECASE)
+_UNEVEN = re.compile(r"\d\s*(months?|mon|mo|quarters?|years?|y)\b", re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
 _LARGEST = 1 << 62
@@ -82,7 +83,10 @@ def _parse(text: str) -> int:
 
 
 def _bad(value: object) -> Invalid:
-    return Invalid(f"not a duration: {value!r}", hint='Write "10 seconds", "1 hour", "250 ms", or a number of seconds')
+    hint = 'Write "10 seconds", "1 hour", "250 ms", or a number of seconds'
+    if isinstance(value, str) and _UNEVEN.search(value):
+        hint = "Months and years differ in length: count days, as in " + '"30 days"'
+    return Invalid(f"not a duration: {value!r}", hint=hint)
 
 
 def seconds(duration: Duration | None) -> float | None:
@@ -109,11 +113,11 @@ def show(value: int) -> str:
 
 
 def to_micros(moment: datetime) -> int:
-    """Microseconds since 1970-01-01 UTC. A datetime without a zone is taken as UTC."""
+    """Microseconds since 1970-01-01 UTC. A datetime without a zone may be any of 24 hours, and is refused."""
     if not isinstance(moment, datetime):
         raise Invalid(f"not a time: {moment!r}", hint="Give a datetime")
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
+        raise Invalid(f"{moment.isoformat(' ')} is a time without a zone", hint="Give it one: datetime.now(UTC)")
     value = (moment - _EPOCH) // _MICRO
     if not FIRST <= value <= LAST:
         raise Invalid(f"{moment} lies outside the years 1 to 9999 in UTC")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-
 import msgspec
 
 from riverrun import errors
-from riverrun.errors import DiskFull, RiverrunError
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+from riverrun.errors import RiverrunError, Transient, from_system
 
 
 class ErrorInTransit(msgspec.Struct, frozen=True):
@@ -22,8 +18,6 @@ class ErrorInTransit(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, error: BaseException) -> ErrorInTransit | None:
         """The error, if it can travel so; None for those of others."""
-        if isinstance(error, OSError) and error.errno in _FULL:
-            error = DiskFull(str(error), hint="Make room; the flow goes on by itself then")
         if isinstance(error, OSError) and isinstance(short := from_system(error, "a task cannot go on"), Transient):
             error = short
         if not isinstance(error, RiverrunError):

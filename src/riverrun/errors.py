@@ -3,7 +3,8 @@
 RiverrunError
 ├── Invalid            an argument, a name, a schema or a row that cannot be accepted (also a ValueError)
 │   ├── RecordTooLarge
-│   ├── Misplaced      flow.relation: a method of streams used on a table, or the reverse (also an AttributeError)
+│   ├── Misplaced      flow.relation: a method that a stream or a table does not have (also an AttributeError)
+│   ├── NoZone         log.times: a time that may be meant in any zone
 │   ├── PortInUse      another program listens there
 │   ├── UnknownSyntax  flow.syntax: an expression in words that only Spark reads
 │   ├── Unmatched      expressions.regex: a regular expression that Java reads in another way

@@ -118,6 +118,8 @@ class River:
         fsync: Duration | Unset = UNSET,
         compression: Literal["lz4"] | Unset | None = UNSET,
         archive: str | os.PathLike[str] | Unset | None = UNSET,
+        naive: Literal["utc"] | Unset | None = UNSET,
+        times: Literal["ms", "s"] | Unset | None = UNSET,
     ) -> Topic:
         """Create or open a topic. What is left out is no mismatch; anything that contradicts the topic is an error.
 
@@ -126,7 +128,8 @@ class River:
         is late. A `TopicSpec`, or the `spec` of another topic, says all of it.
 
         Defaults of a new topic: partitions=4, retention="7 days" (None keeps for ever), compact=False, fsync="batch"
-        ("os", or an interval such as "200 ms"), no compression ("lz4"), no archive.
+        ("os", or an interval such as "200 ms"), no compression ("lz4"), no archive. Times without a zone are refused,
+        unless naive="utc" says that they are UTC, and numbers for times, unless times="ms" or "s" says what they count.
         """
         spec = TopicSpec(
             name.name if isinstance(name, TopicSpec | StoredSpec) else name,
@@ -141,6 +144,8 @@ class River:
             fsync=fsync,
             compression=compression,
             archive=archive,
+            naive=naive,
+            times=times,
         )
         if isinstance(name, TopicSpec | StoredSpec):
             if said := ", ".join(option for option in spec.declared() if option != "name"):

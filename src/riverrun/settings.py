@@ -20,6 +20,9 @@ from riverrun.errors import Invalid, NotFound, did_you_mean
 
 # Not settings of the engine but places; `River` reads them from the same file and environment.
 PLACES = ("river", "views", "views_read", "checkpoints", "master")
+_OTHER_VARIABLES = ("RIVERRUN_DEBUG", "RIVERRUN_FAILPOINTS")
+# Kubernetes gives every container the addresses of services; one of them may be called riverrun.
+_SERVICE_ADDRESS = re.compile(r"RIVERRUN_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
 
 
 def _size(default: str, about: str) -> Any:
@@ -177,6 +180,13 @@ def places(file: str | os.PathLike[str] | None = None, environ: Mapping[str, str
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     known = {*PLACES, *(f.name for f in fields(Settings))}
     named = {f"RIVERRUN_{name.upper()}": name for name in known}
+    for key in environ:
+        if (
+            key.startswith("RIVERRUN_")
+            and key not in (*named, *_OTHER_VARIABLES)
+            and not _SERVICE_ADDRESS.fullmatch(key)
+        ):
+            raise Invalid(f"{key} is set in the environment, and is no setting", hint=did_you_mean(key, sorted(named)))
     return {named[key]: value for key, value in environ.items() if key in named and value}
 
 

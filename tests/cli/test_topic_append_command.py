@@ -49,6 +49,7 @@ BAD = {
     "lossy decimal": (b'{"id":1,"user":"a","price":"1.239","at":"2026-01-01T10:00:00Z"}', "'price'"),
     "no key": (b'{"id":1,"at":"2026-01-01T10:00:00Z"}', "'user'"),
     "no time": (b'{"id":1,"user":"a"}', "'at'"),
+    "no zone": (b'{"id":1,"user":"a","at":"2026-01-01T10:00:00"}', "is a time without a zone. Give it one"),
     "lone surrogate": (b'{"id":1,"user":"\\ud800","at":"2026-01-01T10:00:00Z"}', ""),
 }
 
@@ -100,9 +101,9 @@ def test_csv(orders: Any, tmp_path: Path) -> None:
     text = (
         "\ufeffid,user,amount,price,at,tags\r\n"
         "1,ada,1.5,2.50,2026-01-01T10:00:00Z,\r\n"
-        '2,"a ""b""\nc",,1e1,2026-01-01 10:00,"[""x""]"\r\n'
+        '2,"a ""b""\nc",,1e1,2026-01-01 10:00Z,"[""x""]"\r\n'
         "\r\n"
-        "3,ada,nan,,2026-01-01,\r\n"
+        "3,ada,nan,,2026-01-01T00:00Z,\r\n"
         "4,ada,inf,,2026-01-01T12:00:00.25+02:00,\r\n"
     )
     (tmp_path / "a.csv").write_text(text, newline="")
@@ -121,23 +122,25 @@ def test_csv(orders: Any, tmp_path: Path) -> None:
 
 
 BAD_CSV = {
-    "not a number": ("x,ada,1,,2026-01-01", "'id'"),
-    "huge int": ("123456789012345678901234567890,ada,1,,2026-01-01", "'id'"),
-    "huge float": ("1,ada,1e999,,2026-01-01", "'amount'"),
+    "not a number": ("x,ada,1,,2026-01-01T00:00Z", "'id'"),
+    "huge int": ("123456789012345678901234567890,ada,1,,2026-01-01T00:00Z", "'id'"),
+    "huge float": ("1,ada,1e999,,2026-01-01T00:00Z", "'amount'"),
     "too few": ("1,ada", "2 values, the header has 5"),
-    "too many": ("1,ada,1,,2026-01-01,9", "6 values, the header has 5"),
-    "lossy decimal": ("1,ada,1,1.239,2026-01-01", "'price'"),
-    "not a time": ("1,ada,1,,yesterday", "'at'"),
-    "bad UTF-8": ("1,\udcff,1,,2026-01-01", "not UTF-8"),
-    "NUL": ("1,a\x00,1,,2026-01-01", "NUL"),
-    "no key": ("1,,1,,2026-01-01", "'user'"),
+    "too many": ("1,ada,1,,2026-01-01T00:00Z,9", "6 values, the header has 5"),
+    "lossy decimal": ("1,ada,1,1.239,2026-01-01T00:00Z", "'price'"),
+    "not a time": ("1,ada,1,,yesterday", "'at': 'yesterday' is not a time. Write it as"),
+    "no zone": ("1,ada,1,,2026-01-01 10:00", "'at': '2026-01-01 10:00' is a time without a zone"),
+    "a number for a time": ("1,ada,1,,1769860800", "'at': '1769860800' is not a time. Write it as"),
+    "bad UTF-8": ("1,\udcff,1,,2026-01-01T00:00Z", "not UTF-8"),
+    "NUL": ("1,a\x00,1,,2026-01-01T00:00Z", "NUL"),
+    "no key": ("1,,1,,2026-01-01T00:00Z", "'user'"),
 }
 
 
 @pytest.mark.parametrize("case", BAD_CSV)
 def test_bad_csv_lines_are_named(case: str, orders: Any, tmp_path: Path) -> None:
     line, why = BAD_CSV[case]
-    good = '%d,"a\nb",1,,2026-01-01\n'
+    good = '%d,"a\nb",1,,2026-01-01T00:00Z\n'
     text = "id,user,amount,price,at\n" + good % 1 + "\n" + good % 2 + line + "\n" + good % 3
     (tmp_path / "a.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
     error = orders("topic", "append", "orders", "a.csv").error
@@ -148,6 +151,17 @@ def test_bad_csv_lines_are_named(case: str, orders: Any, tmp_path: Path) -> None
     assert ids(orders) == [1, 1, 2, 2, 3]
 
 
+def test_csv_with_times_as_the_topic_says(riverrun: Any, tmp_path: Path) -> None:
+    ways = ("--naive", "utc", "--times", "s")
+    riverrun("topic", "create", "clicks", "--schema", "at timestamp", "--partitions", "1", *ways)
+    (tmp_path / "a.csv").write_text("at\n2026-01-31 12:00\n1769860800\n1769860800.5\n2026-01-31T13:00:00+01:00\n")
+    assert riverrun("topic", "append", "clicks", "a.csv").code == 0
+    noon = "2026-01-31T12:00:00Z"
+    found = [row["at"] for row in riverrun("topic", "read", "clicks", "--json").lines]
+    assert found == [noon, noon, "2026-01-31T12:00:00.500000Z", noon]
+    assert "times without a zone are UTC; numbers are s since 1970" in riverrun("topic", "describe", "clicks").out
+
+
 def test_bad_csv_headers(orders: Any, tmp_path: Path) -> None:
     for header, why in {"id,usr": "Did you mean 'user'?", "id,id": "twice", "": "empty"}.items():
         (tmp_path / "a.csv").write_text(f"{header}\n1,2\n")
@@ -155,7 +169,7 @@ def test_bad_csv_headers(orders: Any, tmp_path: Path) -> None:
 
 
 def test_a_quoted_value_over_many_batches(orders: Any, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('id,user,at\n1,"' + "x\n" * 50 + '",2026-01-01\n2,ada,2026-01-01\n')
+    (tmp_path / "a.csv").write_text('id,user,at\n1,"' + "x\n" * 50 + '",2026-01-01T00:00Z\n2,ada,2026-01-01T00:00Z\n')
     assert orders("topic", "append", "orders", "a.csv", "--batch", "3").code == 0
     assert ids(orders) == [1, 2]
 

@@ -14,8 +14,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def examples(number: int) -> settings:
-    """So many examples of whole flows, which take long; RIVERRUN_EXAMPLES=10 tries ten times as many."""
-    return settings(max_examples=number * int(os.environ.get("RIVERRUN_EXAMPLES", "1")), deadline=None)
+    """So many examples of whole flows, which take long; EXAMPLES=10 tries ten times as many."""
+    return settings(max_examples=number * int(os.environ.get("EXAMPLES", "1")), deadline=None)
 
 
 def at(seconds: float) -> datetime:

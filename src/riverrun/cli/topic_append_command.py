@@ -156,7 +156,7 @@ def _chunks(kind: str, fd: int, size: int, topic: Topic, file: str) -> Iterator[
         if kind == "csv":
             from riverrun.intake.delimited import delimited
 
-            yield from delimited(fd, size, longest, topic.schema)
+            yield from delimited(fd, size, longest, topic.schema, topic.times)
         elif kind == "parquet":
             from riverrun.intake.parquet import parquet
 

@@ -80,6 +80,13 @@ def create(
     archive: Annotated[
         str | None, typer.Option(metavar="DIR", help="Retention moves rows here, where they can still be read.")
     ] = None,
+    naive: Annotated[
+        str | None, typer.Option(metavar="ZONE", help='"utc": times without a zone are UTC; refused if left out.')
+    ] = None,
+    times: Annotated[
+        str | None,
+        typer.Option(metavar="UNIT", help='"ms" or "s": numbers are times, counted from 1970; refused if left out.'),
+    ] = None,
     json: JsonOption = False,
     river: RiverOption = DEFAULT_RIVER,
 ) -> None:
@@ -95,6 +102,8 @@ def create(
         "fsync": fsync,
         "compression": compression,
         "archive": os.path.abspath(archive) if archive else None,
+        "naive": naive,
+        "times": times,
     }
     options = {name: value for name, value in given.items() if value is not None}
     for option in ("retention", "retention_bytes", "compression"):
@@ -125,7 +134,7 @@ def describe(name: TopicArgument, json: JsonOption = False, river: RiverOption =
             ("topic", topic["name"]),
             ("schema", f"{topic['schema']}  (version {topic['schema_version']})"),
             ("key", ", ".join(topic["key"]) or "none: batches go round the partitions"),
-            ("time", topic["time"] or "when a row arrives"),
+            ("time", _time_shown(topic)),
             *([("producers", topic["producers"])] if topic["producers"] else []),
             ("offsets", f"{figures.count(topic['offsets'])} in {figures.plural(topic['appends'], 'append')}"),
             ("size", f"{figures.size(topic['bytes'])} in {figures.plural(topic['segments'], 'segment')}"),
@@ -246,6 +255,15 @@ def _moment(text: str | None) -> datetime | None:
 
 def _counts(done: dict[str, int]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in done.items()) or "nothing to do"
+
+
+def _time_shown(topic: dict[str, Any]) -> str:
+    parts = [topic["time"] or "when a row arrives"]
+    if topic["naive"]:
+        parts.append(f"times without a zone are {topic['naive'].upper()}")
+    if topic["times"]:
+        parts.append(f"numbers are {topic['times']} since 1970")
+    return "; ".join(parts)
 
 
 def _kept(topic: dict[str, Any]) -> str:

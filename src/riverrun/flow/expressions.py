@@ -18,6 +18,7 @@ from riverrun.errors import Invalid, NotFound, did_you_mean
 from riverrun.flow import text
 from riverrun.flow.functions import AGGREGATES, GENERATORS, NONDETERMINISTIC, WINDOWS
 from riverrun.flow.inference import infer
+from riverrun.flow.parser import parse
 from riverrun.flow.schema import BOOLEAN, HIDDEN, Schema
 from riverrun.flow.text import Reference
 
@@ -87,7 +88,8 @@ def condition(sql: str, schema: Schema, hidden: frozenset[str] = frozenset()) ->
     """An expression that is true or false."""
     made = expression(sql, schema, hidden)
     if made.type not in (None, BOOLEAN):
-        raise Invalid(f"{sql!r} is {made.type}, not boolean", hint='A condition compares: "amount > 0"')
+        hint = "|| joins texts: write or" if "||" in sql else 'A condition compares: "amount > 0"'
+        raise Invalid(f"{sql!r} is {made.type}, not boolean", hint=hint)
     return made
 
 
@@ -140,7 +142,11 @@ class _Reading:
         return [*parts, self.sql[start:]]
 
     def parsed(self) -> exp.Expression:
-        select = text.parsed(self.sql)
+        try:
+            select = text.parsed(self.sql)
+        except Invalid:
+            parse(self.sql)  # which says where it ceases to be an expression
+            raise
         extra = [name for name, value in select.args.items() if value and name != "expressions"]
         if not isinstance(select, exp.Select) or extra or len(select.expressions) != 1 or select.find(exp.Command):
             self.refuse("is not one expression", hint="Write one Spark SQL expression, without FROM or a comma")
@@ -244,6 +250,8 @@ class _Reading:
                 f"reads {name}, which only streams have, before anything stateful",
                 hint="Select it earlier under a name; here is _time",
             )
+        if name == "None":
+            raise NotFound(f"there is no column {name!r} in {self.sql!r}", hint='Write null: "amount is null"')
         known = [*self.schema, *(sorted(self.hidden) if name.startswith("_") else ())]
         raise NotFound(f"there is no column {name!r} in {self.sql!r}", hint=did_you_mean(name, known))
 

@@ -43,7 +43,8 @@ def lexemes(sql: str) -> list[Lexeme]:
             continue
         match = _TOKEN.match(sql, at)
         if match is None:
-            raise UnknownSyntax(f"cannot read {sql[at]!r} in {sql!r}")
+            hint = 'Write "case when … then … else … end"' if sql[at] == "?" else None
+            raise UnknownSyntax(f"cannot read {sql!r}: {sql[at]!r} at character {at + 1} is not expected", hint=hint)
         kind, text = str(match.lastgroup), match[0]
         if types and text in (">>", ">>>"):
             text = ">"  # Spark's lexer takes it for the end of array<array<int>>, even where it is none

@@ -114,7 +114,7 @@ def parsed(sql: str) -> exp.Expression:
         tree = sqlglot.parse_one(f"{_SELECT}{sql}\n", dialect=DIALECT)
     except SqlglotError as error:
         why = str(error).splitlines()[0].split(". Line")[0]
-        raise Invalid(f"cannot read {sql!r}: {'something is missing' if 'missing for' in why else why}") from None
+        raise Invalid(f"cannot read {sql!r}: {why}") from None
     except (IndexError, AttributeError, TypeError, RecursionError):
         raise Invalid(f"cannot read {sql!r}") from None  # half-written calls trip the parser itself
     finally:

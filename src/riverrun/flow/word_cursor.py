@@ -7,6 +7,17 @@ from typing import NoReturn
 from riverrun.flow.lexer import Lexeme, lexemes
 from riverrun.flow.syntax import UnknownSyntax
 
+# Marks of other languages, by how they end.
+_ELSEWHERE = {
+    "&&": "Write and",
+    "=>": "Write >=",
+    "=<": "Write <=",
+    "===": "Write =",
+    "!==": "Write <>",
+    "**": "Write power(a, b)",
+    "in [": 'Write in (…): "status in (1, 2)"',
+}
+
 
 class WordCursor:
     """The words of a text, and which of them is next."""
@@ -24,10 +35,18 @@ class WordCursor:
     def kind(self) -> str:
         return self.word.kind
 
-    def fail(self) -> NoReturn:
-        """`UnknownSyntax`, with the word that is next."""
-        what = "the end" if self.kind == "end" else repr(self.sql[self.word.start : self.word.end])
-        raise UnknownSyntax(f"cannot read {self.sql!r} at {what}")
+    def fail(self, expected: str | None = None) -> NoReturn:
+        """`UnknownSyntax`, with the word that is next and where it stands."""
+        wanted = "something more" if expected is None else repr(expected)
+        if self.kind == "end":
+            raise UnknownSyntax(f"cannot read {self.sql!r}: at its end {wanted} is missing")
+        written = self.sql[: self.word.end]
+        foreign = next((mark for mark in _ELSEWHERE if written.endswith(mark)), None)
+        start = self.word.end - len(foreign) if foreign else self.word.start
+        why = f"{self.sql[start : self.word.end]!r} at character {start + 1} is not expected"
+        if expected and not foreign:
+            why += f", but {wanted}"
+        raise UnknownSyntax(f"cannot read {self.sql!r}: {why}", hint=_ELSEWHERE[foreign] if foreign else None)
 
     def at(self, *texts: str, ahead: int = 0) -> bool:
         """Whether the next word is one of these marks or words."""
@@ -44,7 +63,7 @@ class WordCursor:
     def expect(self, text: str) -> None:
         """Pass this word, or fail."""
         if not self.took(text):
-            self.fail()
+            self.fail(text)
 
     def since(self, start: int) -> str:
         """The text from a word up to here."""

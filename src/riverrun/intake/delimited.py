@@ -1,6 +1,6 @@
 """CSV with a header. An empty value is null, a quoted empty one ("") an empty text.
 
-Times without a zone are UTC. Values of arrays, maps and structs are JSON, binary ones base64.
+Which times are taken, the topic says. Values of arrays, maps and structs are JSON, binary ones base64.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from riverrun.ddl import from_arrow
 from riverrun.errors import Invalid, did_you_mean
 from riverrun.intake.chunk import Chunk
 from riverrun.intake.lines import Lines, read_lines
+from riverrun.log.times import NoZone, TimeForms
 
-_ZONE = r":\d\d(\.\d+)? ?(Z|[+-]\d\d(:?\d\d)?)$"
 _WRITTEN_INFINITY = r"(?i)^[+-]?inf(inity)?$"
 
 
-def delimited(fd: int, size: int, longest: int, schema: pa.Schema) -> Iterator[Chunk]:
+def delimited(fd: int, size: int, longest: int, schema: pa.Schema, times: TimeForms) -> Iterator[Chunk]:
     """Chunks of about `size` lines; a quoted value may go over several."""
     names: list[str] | None = None
     behind = 0
@@ -34,7 +34,7 @@ def delimited(fd: int, size: int, longest: int, schema: pa.Schema) -> Iterator[C
             records = Lines(lines.lines[1:], lines.first + 1, lines.bytes)
         else:
             records = lines
-        chunk = CsvChunk(records, names, schema, behind)
+        chunk = CsvChunk(records, names, schema, times, behind)
         behind = chunk.behind
         yield chunk
 
@@ -84,9 +84,10 @@ def _header(line: bytes, schema: pa.Schema) -> list[str]:
 class CsvChunk(Chunk):
     """Records of a CSV file as texts; they become values when asked for, so that one bad value is found."""
 
-    def __init__(self, lines: Lines, names: list[str], schema: pa.Schema, behind: int) -> None:
+    def __init__(self, lines: Lines, names: list[str], schema: pa.Schema, times: TimeForms, behind: int) -> None:
         self._lines = lines
         self._schema = schema
+        self._times = times
         self._ragged: dict[int, str] = {}
         self._table = self._parse(names)
         self.size = self._table.num_rows + len(self._ragged)
@@ -147,18 +148,18 @@ class CsvChunk(Chunk):
         if pa.types.is_string(kind) or _is_exotic(kind):
             return texts
         try:
-            return _cast(texts, kind)
+            return self._times.texts(texts, kind) if pa.types.is_timestamp(kind) else _cast(texts, kind)
+        except NoZone as error:
+            raise Invalid(f"column {name!r}: {error.message}", hint=error.hint) from None
         except pa.ArrowException:
             first = next((text for text in texts.to_pylist() if text is not None), None)
+            if pa.types.is_timestamp(kind) and kind.tz:
+                refusal = self._times.refusal(first)
+                raise Invalid(f"column {name!r}: {refusal.message}", hint=refusal.hint) from None
             raise Invalid(f"column {name!r}: not a {from_arrow(kind)}: {first!r}") from None
 
 
 def _cast(texts: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    if pa.types.is_timestamp(kind) and kind.tz:
-        zoned = pc.match_substring_regex(texts, _ZONE)
-        with_zone = pc.if_else(zoned, texts, None).cast(kind)
-        without = pc.if_else(zoned, None, texts).cast(pa.timestamp("us"))
-        return pc.coalesce(with_zone, pc.assume_timezone(without, "UTC").cast(kind))
     values = texts.cast(kind)
     if pa.types.is_floating(kind):
         overflown = pc.and_not(pc.is_inf(values), pc.match_substring_regex(texts, _WRITTEN_INFINITY))

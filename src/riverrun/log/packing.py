@@ -14,7 +14,9 @@ import msgspec
 import pyarrow as pa
 
 from riverrun import calendar, ddl
-from riverrun.log.rows import LARGEST_FLOAT, TEMPORAL, RowSchema, completed, python_type, row_struct
+from riverrun.log.row_types import python_type, row_struct
+from riverrun.log.rows import LARGEST_FLOAT, TEMPORAL, RowSchema, completed
+from riverrun.log.scalars import plain_rows
 
 _ARRAY = b"\xdd"  # msgpack: an array whose length follows in 4 bytes
 _REFUSED = (msgspec.ValidationError, TypeError, ValueError, OverflowError)
@@ -30,8 +32,8 @@ class Packing:
         self._schema = schema
         self._columns = [*schema.hidden, *schema.columns]
         self._arrow = ddl.arrow_schema(self._columns)
-        self._strict = row_struct(self._columns, required=schema.required)
-        self._lenient = row_struct(self._columns)
+        self._strict = row_struct(self._columns, schema.times, required=schema.required)
+        self._lenient = row_struct(self._columns, schema.times)
         self._encode = msgspec.msgpack.Encoder().encode
         # Values of any type, because a batch's are read column by column; without a place in the garbage collector.
         names = [f"c{i}" for i in range(len(self._columns))]
@@ -56,7 +58,8 @@ class Packing:
         except _REFUSED:
             # A tombstone, which needs only its key; anything else is refused here, a list of rows too.
             self._schema.batch([row])
-            return self._encode(msgspec.structs.astuple(msgspec.convert(row, self._lenient)))
+            (plain,) = plain_rows([row])
+            return self._encode(msgspec.structs.astuple(msgspec.convert(plain, self._lenient)))
         if self._tried or len(packed) * _SURELY_SMALL > self._schema.limit:
             self._schema.batch(row)
         for i in self._floats:
@@ -80,7 +83,9 @@ class Packing:
 
     def _array(self, values: Sequence[Any], column: ddl.Column, field: pa.Field) -> pa.Array:
         kind = str(column.type)
+        times = self._schema.times
+        make = times.array if kind == "timestamp" else pa.array
         if kind in _NATIVE or (kind == "timestamp" and not any(isinstance(value, str) for value in values)):
-            return pa.array(values, field.type)
-        read = msgspec.convert(values, list[python_type(column.type) | None])  # type: ignore[misc]
-        return pa.array(msgspec.to_builtins(read, builtin_types=TEMPORAL), field.type)
+            return make(values, field.type)
+        read = msgspec.convert(values, list[python_type(column.type, times) | None])  # type: ignore[misc]
+        return make(msgspec.to_builtins(read, builtin_types=TEMPORAL), field.type)

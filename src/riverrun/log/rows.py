@@ -10,10 +10,10 @@ import datetime as dt
 import decimal
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from operator import contains
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -22,18 +22,12 @@ import pyarrow.compute as pc
 from riverrun import calendar, ddl
 from riverrun.durations import wall_clock
 from riverrun.errors import Invalid, RecordTooLarge, did_you_mean
+from riverrun.log import scalars
+from riverrun.log.row_types import row_struct
 from riverrun.log.stored_spec import StoredSpec
+from riverrun.log.times import NoZone, TimeForms
 
-_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-_WHOLE = {"float": 24, "double": 53}  # bits of the largest whole number up to which every one has its own value
-_PYTHON: dict[str, Any] = {
-    "string": str,
-    "boolean": bool,
-    "date": dt.date,
-    "timestamp": dt.datetime,
-    "timestamp_ntz": Annotated[dt.datetime, msgspec.Meta(tz=False)],
-    "binary": bytes,
-}
+_TIMESTAMP = ddl.to_arrow(ddl.Scalar("timestamp"))
 _FEW = 64
 LARGEST_FLOAT = 3.4028235677973362e38  # what is above is rounded to infinity
 TEMPORAL = (dt.datetime, dt.date, decimal.Decimal, bytes)
@@ -59,11 +53,12 @@ class RowSchema:
         alone = spec.key if len(spec.key) == 1 and not spec.null_keys else ()
         self.required = list(dict.fromkeys([*alone, *times, *not_null]))
         self.limit = max_record_bytes
+        self.times = TimeForms(spec.naive, spec.times)
         self._floats = [field.name for field in self.arrow if pa.types.is_float32(field.type)]
         self._binary = [field.name for field in self.arrow if pa.types.is_binary(field.type)]
         self._nested_binary = any(pa.types.is_nested(f.type) and "binary" in str(f.type) for f in self.arrow)
         self._timed = [field.name for field in self._given if calendar.has_times(field.type)]
-        self._row = row_struct([*self.columns, *self.hidden])
+        self._row = row_struct([*self.columns, *self.hidden], self.times)
         self._rows = list[self._row]  # type: ignore[name-defined]
 
     def batch(self, rows: Any) -> pa.RecordBatch:
@@ -82,14 +77,14 @@ class RowSchema:
     def _from_dicts(self, rows: Sequence[Any]) -> pa.RecordBatch:
         try:
             checked = msgspec.convert(rows, self._rows)
-        except (msgspec.ValidationError, TypeError) as error:
-            raise self._explain(error, self._first_bad(rows)) from None
+        except (msgspec.ValidationError, TypeError):
+            checked = self._checked_slowly(rows := scalars.plain_rows(rows))
         # Only tombstones and derived rows carry hidden columns.
         hidden = [column.name for column in self.hidden if any(map(contains, rows, repeat(column.name)))]
         schema = self._given if hidden else self.arrow
         try:
-            if self._has_text_for_binary(rows):
-                raise TypeError  # pyarrow would take its letters for the bytes
+            if self._has_text_for_binary(rows) or self.times.epoch:
+                raise TypeError  # pyarrow would take its letters for the bytes, and any number for microseconds
             if len(rows) < _FEW and not hidden:
                 batch = self._from_few(rows)
             else:
@@ -98,6 +93,13 @@ class RowSchema:
             batch = self._by_column(checked, schema)
         self._check_floats(batch, rows)
         return batch.select([*self.names, *hidden]) if hidden else batch
+
+    def _checked_slowly(self, rows: Sequence[Any]) -> Any:
+        try:
+            return msgspec.convert(rows, self._rows)
+        except (msgspec.ValidationError, TypeError) as error:
+            row = self._first_bad(rows)
+            raise self._explain(error, row, rows[row]) from None
 
     def _from_few(self, rows: Sequence[Any]) -> pa.RecordBatch:
         """One conversion for all columns: with a few rows, it is the number of conversions that costs."""
@@ -122,10 +124,11 @@ class RowSchema:
         arrays = []
         for field in schema:
             values = [row.get(field.name) for row in read]
+            make = self.times.array if field.type == _TIMESTAMP else pa.array
             try:
-                arrays.append(pa.array(values, field.type))
+                arrays.append(make(values, field.type))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-                row, why = _first_refused(values, field.type, error)
+                row, why = _first_refused(values, field.type, error, make)
                 raise self._bad(row, field.name, why) from None
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -154,17 +157,22 @@ class RowSchema:
             return column
         if pa.types.is_dictionary(have):
             return self._cast(column.cast(have.value_type), field)
-        if not _lossless_kind(have, want):
-            raise Invalid(f"topic {self._topic}: column {field.name!r} is {want}, not {have}")
         try:
-            cast = column.cast(want, safe=True)
+            ready = self.times.column(column, want)
+            if not _lossless_kind(ready.type, want):
+                raise Invalid(f"topic {self._topic}: column {field.name!r} is {want}, not {have}")
+            cast = ready.cast(want, safe=True)
             if pa.types.is_float32(want) and pa.types.is_float64(have):
                 too_large = pc.index(pc.and_not(pc.is_inf(cast), pc.is_inf(column)), True).as_py()
                 if too_large >= 0:
                     raise self._bad(too_large, field.name, f"{column[too_large]} is too large for a float")
             return cast
+        except NoZone as error:
+            raise self._bad(
+                pc.index(pc.is_valid(column), True).as_py(), field.name, error.message, error.hint
+            ) from None
         except pa.ArrowException as error:
-            row = _first_uncastable(column, want)
+            row = _first_uncastable(column, lambda part: self.times.column(part, want).cast(want, safe=True))
             raise self._bad(row, field.name, str(error)) from None
 
     def _check(self, batch: pa.RecordBatch) -> None:
@@ -206,7 +214,7 @@ class RowSchema:
                 return i
         return 0
 
-    def _explain(self, error: Exception, row: int) -> Invalid:
+    def _explain(self, error: Exception, row: int, given: Any) -> Invalid:
         text = str(error)
         place = re.search(r" - at (?:`key` in )?`(?:\$(?:\[(?:\.\.\.|\d+)\])?\.?)?([^`]*)`", text)
         what, column = (text[: place.start()], place[1]) if place else (text, "")
@@ -219,10 +227,13 @@ class RowSchema:
             return Invalid(
                 f"topic {self._topic}, row {row}: {_lower(what)}", hint="A row is a dict from column to value"
             )
+        if self._fields.get(column) and self._fields[column].type == _TIMESTAMP:
+            refusal = self.times.refusal(given[column])
+            return self._bad(row, column, refusal.message, refusal.hint)
         return self._bad(row, column, _lower(what))
 
-    def _bad(self, row: int, column: str, why: str) -> Invalid:
-        return Invalid(f"topic {self._topic}, row {row}, column {column!r}: {why}")
+    def _bad(self, row: int, column: str, why: str, hint: str | None = None) -> Invalid:
+        return Invalid(f"topic {self._topic}, row {row}, column {column!r}: {why}", hint=hint)
 
 
 def completed(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -279,37 +290,6 @@ def row_sizes(batch: pa.RecordBatch) -> Any:
     return total if isinstance(total, pa.Array) else pa.array([total.as_py()] * batch.num_rows, pa.int64())
 
 
-def row_struct(columns: Sequence[ddl.Column], required: Collection[str] = ()) -> Any:
-    """A msgspec type for rows with these columns, of which the required ones must have a value."""
-    fields: list[Any] = []
-    for i, column in enumerate(columns):
-        kind = python_type(column.type)
-        fields.append((f"c{i}", kind) if column.name in required else (f"c{i}", kind | None, None))
-    rename = {f"c{i}": column.name for i, column in enumerate(columns)}
-    return msgspec.defstruct("Row", fields, forbid_unknown_fields=True, kw_only=True, rename=rename)
-
-
-def python_type(kind: ddl.Type) -> Any:
-    """What msgspec takes for a value of this type. Whole numbers for a double stay as they are, so none is rounded."""
-    match kind:
-        case ddl.Decimal():
-            return decimal.Decimal
-        case ddl.Array(element):
-            return list[python_type(element) | None]  # type: ignore[misc]
-        case ddl.Map(key, value):
-            return dict[python_type(key), python_type(value) | None]  # type: ignore[misc]
-        case ddl.Struct(fields):
-            return row_struct(fields, required=[field.name for field in fields if not field.nullable])
-        case ddl.Scalar(name) if name in _BITS:
-            half = 1 << (_BITS[name] - 1)
-            return Annotated[int, msgspec.Meta(ge=-half, le=half - 1)]
-        case ddl.Scalar(name) if name in _WHOLE:
-            most = 1 << _WHOLE[name]
-            return Annotated[int, msgspec.Meta(ge=-most, le=most)] | float
-        case ddl.Scalar(name):
-            return _PYTHON[name]
-
-
 def _as_table(rows: Any) -> pa.Table:
     if isinstance(rows, pa.Table):
         return rows
@@ -350,22 +330,22 @@ def _lossless_kind(have: pa.DataType, want: pa.DataType) -> bool:
     )
 
 
-def _first_uncastable(column: pa.ChunkedArray, want: pa.DataType) -> int:
+def _first_uncastable(column: pa.ChunkedArray, cast: Callable[[pa.ChunkedArray], Any]) -> int:
     low, high = 0, len(column)
     while high - low > 1:  # the first half that fails holds the first row that fails
         middle = (low + high) // 2
         try:
-            column.slice(low, middle - low).cast(want, safe=True)
+            cast(column.slice(low, middle - low))
             low = middle
         except pa.ArrowException:
             high = middle
     return low
 
 
-def _first_refused(values: list[Any], want: pa.DataType, error: Exception) -> tuple[int, str]:
+def _first_refused(values: list[Any], want: pa.DataType, error: Exception, make: Callable[..., Any]) -> tuple[int, str]:
     for i, value in enumerate(values):
         try:
-            pa.array([value], want)
+            make([value], want)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as found:
             if pa.types.is_decimal(want):
                 return i, f"{value} does not fit {want}"

@@ -15,6 +15,7 @@ from riverrun.columns import check_name
 from riverrun.durations import Duration, micros, show
 from riverrun.errors import Conflict, Invalid
 from riverrun.log.stored_spec import StoredSpec
+from riverrun.log.times import EPOCHS, NAIVE
 from riverrun.settings import byte_count
 
 
@@ -52,6 +53,10 @@ class TopicSpec:
     fsync: Duration | Unset = UNSET
     compression: Literal["lz4"] | Unset | None = UNSET
     archive: str | os.PathLike[str] | Unset | None = UNSET
+    naive: Literal["utc"] | Unset | None = UNSET  # what times without a zone are; None: they are refused
+    times: Literal["ms", "s"] | Unset | None = (
+        UNSET  # what numbers for timestamps count, from 1970; None: they are refused
+    )
     null_keys: bool | Unset = UNSET  # whether a key of one column may be null, as that of a group in a derived topic
 
     @classmethod
@@ -84,8 +89,10 @@ class TopicSpec:
             isinstance(self.partitions, int) and not isinstance(self.partitions, bool) and 1 <= self.partitions <= 1024
         ):
             raise Invalid(f"topic {self.name}: partitions must be from 1 to 1024, not {self.partitions!r}")
-        if self.compression not in (UNSET, None, "lz4"):
-            raise Invalid(f"topic {self.name}: compression is None or 'lz4', not {self.compression!r}")
+        for option, values in (("compression", ("lz4",)), ("naive", NAIVE), ("times", tuple(EPOCHS))):
+            if getattr(self, option) not in (UNSET, None, *values):
+                allowed = " or ".join(map(repr, (None, *values)))
+                raise Invalid(f"topic {self.name}: {option} is {allowed}, not {getattr(self, option)!r}")
 
     def declared(self) -> dict[str, Any]:
         """What the declaration says, by name; what it leaves out is not there."""

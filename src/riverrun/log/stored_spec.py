@@ -31,6 +31,8 @@ class StoredSpec:
     fsync: str | timedelta = "batch"  # or "os", or how often
     compression: str | None = None
     archive: str | None = None  # an absolute path
+    naive: str | None = None
+    times: str | None = None
     null_keys: bool = False
 
     def options(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
-from riverrun.durations import Duration, seconds, to_micros
+from riverrun.durations import Duration, seconds
 from riverrun.errors import Invalid, OutOfRange
 from riverrun.log.packing import Packing
 from riverrun.log.partitioner import partition_of
@@ -21,6 +21,7 @@ from riverrun.log.read_range import check_range
 from riverrun.log.rows import RowSchema
 from riverrun.log.spec import TopicSpec
 from riverrun.log.stored_spec import StoredSpec
+from riverrun.log.times import TimeForms
 from riverrun.log.topic_backend import Summary, TopicBackend
 from riverrun.log.wake import Bell
 from riverrun.position import Position
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from riverrun.settings import Settings
 
 Start = Position | Mapping[str, Mapping[int, int]] | datetime | str | None
+
+_DESCRIBED = ("retention", "retention_bytes", "compact", "fsync", "archive", "naive", "times")
 
 
 class Topic:
@@ -79,6 +82,11 @@ class Topic:
     def schema(self) -> pa.Schema:
         """The topic's columns."""
         return self.backend.schema
+
+    @property
+    def times(self) -> TimeForms:
+        """What is taken for a time here."""
+        return self._row_schema.times
 
     @property
     def earliest(self) -> Position:
@@ -137,7 +145,7 @@ class Topic:
                 f"topic {self.name} names no producers column, so a producer is a partition, not {producer!r}",
                 hint=f"Give a number from 0 to {self.partitions - 1}",
             )
-        return self._position(self.backend.promise(partition, {name: to_micros(time)}))
+        return self._position(self.backend.promise(partition, {name: self.times.micros(time)}))
 
     def delete(self, key: Any) -> Position:
         """Write a tombstone: the key has no row any more."""
@@ -180,7 +188,7 @@ class Topic:
         """Offsets of every partition for a position, a time, "earliest" or "latest"; `default` for None."""
         at = default if at is None else at
         if isinstance(at, datetime):
-            return self.backend.offsets_at(to_micros(at))
+            return self.backend.offsets_at(self.times.micros(at))
         if isinstance(at, str):
             if at in ("earliest", "latest"):
                 return self.begins() if at == "earliest" else self.ends()
@@ -193,7 +201,7 @@ class Topic:
 
     def offsets_at(self, moment: datetime) -> Position:
         """In each partition the first offset whose event time is not before `moment`."""
-        return self._position(self.backend.offsets_at(to_micros(moment)))
+        return self._position(self.backend.offsets_at(self.times.micros(moment)))
 
     def check_range(self, offsets: Mapping[int, int]) -> None:
         """Refuse offsets at which nobody can begin to read. Raises OutOfRange, or Invalid for a partition."""
@@ -261,7 +269,7 @@ class Topic:
             "partitions": {p: {"earliest": first[p], "latest": last[p]} for p in last},
             "offsets": sum(last.values()) - sum(first.values()),
             **self.backend.statistics(),
-            **{name: options[name] for name in ("retention", "retention_bytes", "compact", "fsync", "archive")},
+            **{name: options[name] for name in _DESCRIBED},
         }
 
     def compact(self) -> dict[str, int]:
