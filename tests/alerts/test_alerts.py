@@ -294,3 +294,36 @@ def test_trouble_while_it_stops_is_tried_a_few_times_and_not_in_a_rush(
     assert began.wait(10)
     alerts.stop(patience=1.2)
     assert 2 <= len(tries) <= 5
+
+
+@pytest.mark.parametrize("settings", [{"alert_attempts": 1, "alert_timeout": "1 s", "alert_private_addresses": True}])
+def test_dead_letters_are_counted_after_a_restart_and_sent_again_when_asked(river: River, receiver: Receiver) -> None:
+    """To the address that did not take them, and to no other."""
+    topic = fired(river)
+    broken = Receiver()
+    broken.answers = [500] * 10
+    flow = fraud(broken.url, receiver.url, every=0)
+    first = Alerts(river, flow)
+    first.start()
+    topic.append([row("ada"), row("bob")])
+    until(lambda: first.status()[0].rows == 2)
+    first.stop()
+    taken = len(receiver.got), len(broken.got)
+    again = Alerts(river, flow)
+    again.start()
+    until(lambda: again.status()[0].dead == 2)
+    # It is still broken: they stay, and are not lost.
+    assert river.dead_letters.send_again("shop.alerts.fraud.dead").rows == 2
+    until(lambda: len(broken.got) == taken[1] + 1)
+    until(lambda: river.dead_letters.topics()[0].asked == 0)
+    assert again.status()[0].dead == 2
+    broken.answers.clear()
+    river.dead_letters.send_again("shop.alerts.fraud.dead")
+    until(lambda: again.status()[0].dead == 0)
+    again.stop()
+    broken.close()
+    assert len(receiver.got) == taken[0]
+    message = broken.bodies()[-1]
+    assert (message["count"], [one["user"] for one in message["rows"]]) == (2, ["ada", "bob"])
+    assert message["key"] == "shop.alerts.fraud.dead@0:2-3"
+    assert set(message["rows"][0]) == set(topic.schema.names)

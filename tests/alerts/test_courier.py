@@ -61,13 +61,27 @@ def test_a_service_that_hangs_is_ended(receiver: Receiver, monkeypatch: pytest.M
 
 
 def test_addresses_are_checked_before_the_run() -> None:
-    courier.check_addresses([Address("json://host"), Address("mailto://ada:pw@example.com")])
+    courier.check_addresses([Address("json://host"), Address("mailto://ada:pw@example.com")], private=True)
     with pytest.raises(Invalid, match="cannot read the address nosuch://…"):
-        courier.check_addresses([Address("mailto://ada:pw@example.com"), Address("nosuch://token")])
+        courier.check_addresses([Address("mailto://ada:pw@example.com"), Address("nosuch://token")], private=True)
 
 
 def test_a_missing_package_matters_only_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    courier.check_addresses([Address("json://host")])
+    courier.check_addresses([Address("json://host")], private=True)
     with pytest.raises(Unavailable, match=r"pip install 'riverrun\[alerts\]'"):
-        courier.check_addresses([Address("mailto://ada:pw@example.com")])
+        courier.check_addresses([Address("mailto://ada:pw@example.com")], private=True)
+
+
+@pytest.mark.parametrize(
+    "url", ["json://127.0.0.1:9/hook", "jsons://localhost/hook", "json://[::1]/", "form://10.1.2.3/a"]
+)
+def test_an_address_that_would_be_refused_is_refused_before_the_run(url: str) -> None:
+    """And the message names the setting that allows it. A mail server may be anywhere, an unknown host may come to be."""
+    with pytest.raises(Invalid, match="RIVERRUN_ALERT_PRIVATE_ADDRESSES=true") as caught:
+        courier.check_addresses([Address("json://unknown.invalid/"), Address(url)], private=False)
+    assert "/hook" not in str(caught.value)
+    courier.check_addresses([Address(url)], private=True)
+    courier.check_addresses(
+        [Address("json://unknown.invalid/"), Address("mailto://ada:pw@localhost.localdomain")], private=False
+    )

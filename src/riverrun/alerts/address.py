@@ -32,7 +32,7 @@ class Address:
     url: str = field(repr=False)
 
     def __str__(self) -> str:
-        return f"{self.scheme}://{self._host or _HIDDEN}"
+        return f"{self.scheme}://{self.host or _HIDDEN}"
 
     def __repr__(self) -> str:
         return f"<address {self}>"
@@ -46,7 +46,7 @@ class Address:
         return self._secrets.sub(_HIDDEN, text) if self._secrets.pattern else text
 
     @cached_property
-    def _host(self) -> str | None:
+    def host(self) -> str | None:
         """The machine's name, when the address surely has one."""
         rest = self.url.partition("://")[2]
         authority, _, path = rest.partition("/")
@@ -61,7 +61,7 @@ class Address:
         # Errors show control characters in their own way, and then what is around them has to be known.
         parts = whole | {piece for part in whole for piece in re.split(r"[\s\x00-\x1f]+", part)}
         parts = {part for part in parts if len(part) >= _SHORTEST}
-        parts -= {self._host or "", self.scheme}
+        parts -= {self.host or "", self.scheme}
         longest_first = sorted(parts, key=lambda part: (-len(part), part))
         return re.compile("|".join(map(re.escape, longest_first)), re.IGNORECASE)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from riverrun import durable
 from riverrun.alerts import notes
 from riverrun.alerts.address import Address, redact
-from riverrun.alerts.dead import bury
+from riverrun.alerts.dead import bury, bury_again, take_letters
 from riverrun.alerts.line import Line, least_offsets
 from riverrun.alerts.message import AlertMessage, compose
 from riverrun.alerts.retry import Undelivered, is_given_up
@@ -16,6 +16,7 @@ from riverrun.alerts.stretch import Offsets, Stretch, count_between, read_stretc
 from riverrun.durations import from_micros
 from riverrun.errors import RiverrunError
 from riverrun.failpoints import failpoint
+from riverrun.log.redelivery import Redelivery
 from riverrun.river import River
 from riverrun.runtime.status import AlertStatus
 
@@ -42,6 +43,7 @@ class Alert:
         self._rows = 0
         self._last_error: str | None = None
         self._last_sent: int | None = None
+        self._letters: Redelivery | None = None
 
     def open(self, river: River, topic: str, committed: Offsets) -> None:
         """Go on where every address was. May be called again; what was counted stays."""
@@ -50,6 +52,7 @@ class Alert:
         self._path = f"{river.path}/alerts/{topic}.json"
         durable.make_directory(f"{river.path}/alerts")
         self.committed, self.reached = dict(committed), dict(committed)
+        self._letters = river.dead_letters
         before, names = self._lines, _name_apart(self.to)
         noted = notes.recall(self._path, names, committed)
         self._lines = {
@@ -57,7 +60,7 @@ class Alert:
         }
         for name, line in before.items():
             fresh = self._lines[name]
-            fresh.sent, fresh.failed, fresh.dead = line.sent, line.failed, line.dead
+            fresh.sent, fresh.failed = line.sent, line.failed
 
     @property
     def lines(self) -> list[Line]:
@@ -102,10 +105,42 @@ class Alert:
             rows=self._rows,
             waiting=max((count_between(line.note.done, self.reached) for line in lines), default=0),
             failed=sum(line.failed for line in lines),
-            dead=sum(line.dead for line in lines),
+            dead=self._letters.waiting(self.dead_letters) if self._letters else 0,
             last_error=self._last_error,
             last_sent=None if self._last_sent is None else from_micros(self._last_sent),
         )
+
+    @property
+    def dead_letters(self) -> str:
+        """The topic of rows that an address never took."""
+        return f"{self.topic.name}.dead"
+
+    def send_again(self, now: int, deliver: Deliver) -> bool:
+        """One message about dead letters that somebody wants to be sent again, if there are any; whether there were. What
+        its address does not take now, either, is a dead letter once more."""
+        assert self._letters is not None
+        begin, end = self._letters.asked(self.dead_letters)
+        if begin >= end:
+            return False
+        topic = self._river.topic(self.dead_letters)
+        letters = take_letters(topic, self.topic.schema.names, begin, end)
+        line = self._lines.get(letters.name)
+        try:
+            if line is None:
+                raise Undelivered("the alert has no such address any more", final=True)
+            key = f"{self.dead_letters}@0:{letters.start}-{letters.end - 1}"
+            count = letters.end - letters.start
+            deliver(line.address, compose(self.flow, self.name, key, self._template, count, letters.rows))
+        except Undelivered as error:
+            self._failed(letters.name, error.message, f"its rows stay in {self.dead_letters}")
+            bury_again(topic, letters, redact(error.message, self.to))
+        else:
+            assert line is not None
+            line.sent += 1
+            self._last_sent = now
+        failpoint("alerts.again")
+        self._letters.done(self.dead_letters, letters.end)
+        return True
 
     def trouble(self, error: str) -> None:
         """Something that people should know went wrong."""
@@ -156,8 +191,8 @@ class Alert:
         return compose(self.flow, self.name, key, self._template, read.count, read.rows) if read.count else None
 
     def _give_up(self, name: str, line: Line, stretch: Stretch, reason: str) -> None:
-        self._failed(name, reason, f"its rows go to {self.topic.name}.dead")
-        line.dead += bury(self._river, self.topic, stretch, name, redact(reason, self.to), line.attempts)
+        self._failed(name, reason, f"its rows go to {self.dead_letters}")
+        bury(self._river, self.topic, stretch, name, redact(reason, self.to), line.attempts)
         failpoint("alerts.dead")
 
     def _failed(self, name: str, reason: str, then: str) -> None:

@@ -71,7 +71,8 @@ class Alerts:
             self._watch = Watch(river, flow.name)
             to = tuple(map(Address, river.settings.alert_to))
             self._alerts[self._watch.topic] = Alert(flow.name, "operator", to, MESSAGE, 0, attempts)
-        courier.check_addresses(list({address: None for alert in self._alerts.values() for address in alert.to}))
+        addresses = list({address: None for alert in self._alerts.values() for address in alert.to})
+        courier.check_addresses(addresses, river.settings.alert_private_addresses)
 
     @property
     def group(self) -> str:
@@ -96,7 +97,7 @@ class Alerts:
             self._thread.join(patience + 1)
 
     def status(self) -> tuple[AlertStatus, ...]:
-        """Of each alert, since the run began."""
+        """Of each alert, since the run began; dead letters are counted for ever."""
         return tuple(alert.status() for alert in self._alerts.values())
 
     def _send(self, address: Address, message: AlertMessage) -> None:
@@ -133,6 +134,8 @@ class Alerts:
                 if alert.work(self._now(), self._deliver, hurry):
                     consumer.commit({topic: {p: alert.done[p] for p in mine.get(topic, [])}})
                     alert.commit()
+                if not hurry:
+                    alert.send_again(self._now(), self._deliver)
         return True
 
     def _take_in(self, consumer: Consumer, now: int, hurry: bool) -> bool:

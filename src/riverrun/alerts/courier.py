@@ -20,7 +20,7 @@ from urllib.parse import quote
 from riverrun.alerts import webhook
 from riverrun.alerts.address import Address
 from riverrun.alerts.message import AlertMessage
-from riverrun.alerts.network_guard import is_public, refusal
+from riverrun.alerts.network_guard import find_private, is_public, refusal, refuse_private
 from riverrun.alerts.retry import Undelivered
 from riverrun.errors import Invalid, Unavailable
 
@@ -36,8 +36,9 @@ def deliver(address: Address, message: AlertMessage, timeout: float, private: bo
     carry(address, message, timeout, private)
 
 
-def check_addresses(addresses: Sequence[Address]) -> None:
-    """Raises when one of the addresses can never be reached: it cannot be read, or a package is missing."""
+def check_addresses(addresses: Sequence[Address], private: bool) -> None:
+    """Raises when one of the addresses can never be reached: it cannot be read, a package is missing, or it leads to a
+    machine that is not public and `private` does not allow that."""
     for address in addresses:
         if address.scheme in webhook.SCHEMES:
             webhook.parse(address)
@@ -53,6 +54,12 @@ def check_addresses(addresses: Sequence[Address]) -> None:
             f"apprise cannot read the address {unreadable[0]}",
             hint="Its pages say how each service is written; a webhook is jsons://host/path",
         )
+    if not private:
+        hosts = {address: address.host for address in addresses if address.host and address.scheme not in _MAIL}
+        leads_to = find_private(set(hosts.values()))
+        for address, host in hosts.items():
+            if host in leads_to:
+                raise refuse_private(address, leads_to[host])
 
 
 def send(address: Address, message: AlertMessage, timeout: float, private: bool) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 
 from riverrun import ddl
+from riverrun.alerts.message import SHOWN
 from riverrun.alerts.stretch import Stretch, clip_to_kept
 from riverrun.log.dead_letters import COLUMNS
 from riverrun.log.spec import TopicSpec
@@ -36,6 +40,40 @@ def bury(river: River, topic: Topic, stretch: Stretch, name: str, reason: str, a
                     dead.append(pa.concat_tables(letters), producer=f"alerts:{name}", sequence=sequence, fence=1)
                 count += sum(table.num_rows for table in letters)
     return count
+
+
+@dataclass(frozen=True)
+class Letters:
+    """Dead letters next to each other that one address did not take: the address as people may see it, from where to before
+    where in their topic, and the first of them as they were."""
+
+    name: str
+    start: int
+    end: int
+    rows: list[dict[str, Any]]
+
+
+def take_letters(dead: Topic, columns: Sequence[str], begin: int, end: int) -> Letters:
+    """The first of the dead letters in a range that are for one address."""
+    whole = pa.Table.from_batches(list(dead.batches({0: begin}, {0: min(end, begin + _ROWS)})))
+    names = [str(reason).partition(": ")[0] for reason in whole.column("dead_reason").to_pylist()]
+    count = next((number for number, name in enumerate(names) if name != names[0]), len(names))
+    return Letters(names[0], begin, begin + count, whole.slice(0, min(count, SHOWN)).select(columns).to_pylist())
+
+
+def bury_again(dead: Topic, letters: Letters, reason: str) -> None:
+    """Letters that were not taken, either, behind the others. It may be repeated."""
+    whole = pa.Table.from_batches(list(dead.batches({0: letters.start}, {0: letters.end})))
+    told = {
+        "dead_reason": [f"{letters.name}: {reason}"] * whole.num_rows,
+        "dead_attempts": [attempts + 1 for attempts in whole.column("dead_attempts").to_pylist()],
+        "dead_at": [datetime.now(UTC)] * whole.num_rows,
+    }
+    columns = [
+        pa.array(told[field.name], field.type) if field.name in told else whole.column(field.name)
+        for field in dead.schema
+    ]
+    dead.append(pa.table(columns, schema=dead.schema), producer="alerts:again", sequence=letters.end, fence=1)
 
 
 def _letters(dead: Topic, topic: Topic, rows: pa.RecordBatch, reason: str, attempts: int) -> pa.Table:

@@ -31,7 +31,6 @@ class Line:
         self.attempts = 0
         self.sent = 0
         self.failed = 0
-        self.dead = 0
         self._every = every
         self._retry = 0
 

@@ -6,8 +6,16 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import threading
+import time
+from collections.abc import Collection
 
+from riverrun.alerts.address import Address
 from riverrun.alerts.retry import Undelivered
+from riverrun.errors import Invalid
+
+_PRIVATE = "this machine, a private network or a cloud's metadata"
+_LOOKUP = 2.0  # seconds for looking up names when a run starts
 
 _NOT_PUBLIC = tuple(
     ipaddress.ip_network(network)
@@ -42,9 +50,42 @@ def is_public(address: str) -> bool:
 def refusal(address: str) -> Undelivered:
     """Why an address was not connected to."""
     return Undelivered(
-        f"the address leads to {address}, which is this machine, a private network or a cloud's metadata; "
-        "the setting alert_private_addresses allows it",
+        f"the address leads to {address}, which is {_PRIVATE}; the setting alert_private_addresses allows it",
         final=True,
+    )
+
+
+def find_private(hosts: Collection[str]) -> dict[str, str]:
+    """Of the hosts, those that lead to an address which is not public, with that address. A host that nobody knows now is
+    none of them: when something is sent there, it is looked at again."""
+    found: dict[str, str] = {}
+
+    def look(host: str) -> None:
+        try:
+            addresses = [
+                str(where[0]) for *_, where in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+            ]
+        except (OSError, UnicodeError):
+            return
+        for address in addresses:
+            if not is_public(address):
+                found[host] = address
+
+    looking = [threading.Thread(target=look, args=(host,), daemon=True) for host in hosts]
+    for thread in looking:
+        thread.start()
+    deadline = time.monotonic() + _LOOKUP
+    for thread in looking:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return dict(found)
+
+
+def refuse_private(address: Address, leads_to: str) -> Invalid:
+    """Why an alert's address is refused before anything is sent."""
+    return Invalid(
+        f"alerts cannot be sent to {address}: it leads to {leads_to}, which is {_PRIVATE}",
+        hint="Where that is intended, allow it with RIVERRUN_ALERT_PRIVATE_ADDRESSES=true (the setting"
+        " alert_private_addresses)",
     )
 
 

@@ -42,6 +42,17 @@ class Item:
     sql: str
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenExpression:
+    """An expression as somebody wrote it, and in which line; and what it is in terms of the origin's columns, for rows that
+    meet `condition`."""
+
+    place: str
+    text: str
+    sql: str
+    condition: str | None
+
+
 class Composition:
     """Columns of a node in terms of its origin's, and the condition for a row to get there. Nodes add to it, step by step.
 
@@ -52,12 +63,23 @@ class Composition:
         self._values = {name.lower(): sql for name, sql in columns.items()}
         self._plain = {name.lower(): column for name, column in plain.items()}
         self._conditions: list[str] = []
+        self._written: list[WrittenExpression] = []
+        self._place = ""
 
     def follow(self, path: Path) -> Composition:
         """Take the steps of a path."""
         for below, node in path.steps:
+            self.go_to(str(node.place))
             node.compose(self, below)
         return self
+
+    def go_to(self, place: str) -> None:
+        """What comes next was written in this line."""
+        self._place = place
+
+    def written_in(self, texts: Sequence[str]) -> tuple[WrittenExpression, ...]:
+        """What the user wrote of these texts, in the order in which rows pass it."""
+        return tuple(one for one in self._written if any(one.sql in text for text in texts))
 
     def keep(self, condition: Expression) -> None:
         """Only rows for which it is true."""
@@ -126,7 +148,11 @@ class Composition:
         self._values, self._plain = values, plain
 
     def _substitute(self, source: Expression) -> str:
-        return self._values[source.plain.lower()] if source.plain else source.over(self._value)
+        if source.plain:
+            return self._values[source.plain.lower()]
+        sql = source.over(self._value)
+        self._written.append(WrittenExpression(self._place, str(source), sql, self.condition))
+        return sql
 
     def _value(self, column: str) -> str:
         sql = self._values[column.lower()]

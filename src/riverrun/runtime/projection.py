@@ -20,11 +20,14 @@ from riverrun import ddl
 from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.expressions import connect, translate
+from riverrun.flow.composition import WrittenExpression
 from riverrun.runtime.compile.job import MOMENT, Branch, struct_name
 from riverrun.runtime.compile.row_id import PARTITIONS
 from riverrun.runtime.compile.typing import column_types
 
 _opened = threading.local()
+# What DuckDB says before the reason: which kind of error, and that a function of ours raised it.
+_WRAPPING = re.compile(r"^(?:\w+ )+Error: (?:.*executing the UDF: \w+: )?")
 
 
 def database() -> duckdb.DuckDBPyConnection:
@@ -82,14 +85,12 @@ class Computed:
         def add(sql: str) -> int:
             return columns.setdefault(sql, len(columns))
 
-        typing = column_types(fields)
+        self._typing = typing = column_types(fields)
         self.condition: int | None = None
-        self.written: dict[int, str] = {}  # column → the expression as the user wrote it
         condition = None
         if branch.condition:
             condition = translate(branch.condition, typing).sql
             self.condition = add(condition)
-            self.written[self.condition] = branch.condition
         self.columns: dict[str, int] = {}
         wanted = {item.name: item.sql for item in branch.items if item.column is None}
         if branch.time is not None:
@@ -102,7 +103,14 @@ class Computed:
             if condition and translated.may_fail:
                 value = f"CASE WHEN {condition} THEN {value} END"
             self.columns[name] = add(value)
-            self.written[self.columns[name]] = sql
+
+    def suspects(self) -> Iterator[tuple[WrittenExpression, str]]:
+        """What the user wrote that may fail, in the order in which rows pass it, as DuckDB computes it by itself."""
+        for written in self.branch.written:
+            translated = translate(written.sql, self._typing)
+            if translated.may_fail:
+                passed = translate(written.condition, self._typing).sql if written.condition else None
+                yield written, f"CASE WHEN {passed} THEN {translated.sql} END" if passed else translated.sql
 
 
 class Projection:
@@ -149,21 +157,20 @@ class Projection:
     def _failure(self, rows: pa.RecordBatch, error: duckdb.Error) -> Invalid:
         """What failed, and on which row: each expression is tried by itself, on fewer and fewer rows."""
         for computed in self._computed:
-            for number, sql in computed.written.items():
-                statement = Statement(self._name, self._fields, [self._expressions[number]])
-                culprit = _first_failing(statement, _as_fields(rows, self._fields))
-                if culprit is not None:
-                    return self._blame(rows.slice(culprit, 1), sql, error)
+            for written, sql in computed.suspects():
+                statement = Statement(self._name, self._fields, [sql])
+                found = _first_failing(statement, _as_fields(rows, self._fields))
+                if found is not None:
+                    return self._blame(rows.slice(found[0], 1), written, found[1])
         return Invalid(f"an expression on rows of {self._where} fails: {_reason(error)}")
 
-    def _blame(self, row: pa.RecordBatch, sql: str, error: duckdb.Error) -> Invalid:
-        prefix = f"`{self._name}`."
-        named = [name for name in self._fields.names if f"{prefix}`{name}`" in sql]
+    def _blame(self, row: pa.RecordBatch, written: WrittenExpression, error: duckdb.Error) -> Invalid:
+        named = [name for name in self._fields.names if f"`{self._name}`.`{name}`" in written.sql]
         values = ", ".join(f"{name} = {str(row.column(name)[0].as_py())[:60]}" for name in named)
         partition, offset = (row.column(name)[0].as_py() for name in (PARTITION, OFFSET))
-        written = re.sub(re.escape(prefix) + r"`(\w+)`", r"\1", sql)
+        where = f"{self._where}@{partition % PARTITIONS}:{offset}" + (f" ({values})" if values else "")
         return Invalid(
-            f"{written} fails on a row of {self._where} ({partition % PARTITIONS}:{offset}, {values}): {_reason(error)}",
+            f"{written.place}: {written.text} fails on row {where}: {_reason(error)}",
             hint="try_… functions, nullif or a where before it let such rows pass",
         )
 
@@ -192,27 +199,29 @@ def _pick(
     return whole if chosen is None else whole.filter(chosen)
 
 
-def _first_failing(statement: Statement, rows: pa.RecordBatch) -> int | None:
-    """The index of the first row that a statement fails on."""
+def _first_failing(statement: Statement, rows: pa.RecordBatch) -> tuple[int, duckdb.Error] | None:
+    """The index of the first row that a statement fails on, and how."""
 
-    def fails(low: int, high: int) -> bool:
+    def failure(low: int, high: int) -> duckdb.Error | None:
         try:
             statement.run(rows.slice(low, high - low))
-        except duckdb.Error:
-            return True
-        return False
+        except duckdb.Error as error:
+            return error
+        return None
 
     low, high = 0, rows.num_rows
-    if not fails(low, high):
+    error = failure(low, high)
+    if error is None:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if fails(low, middle) else (middle, high)
-    return low
+        first = failure(low, middle)
+        low, high, error = (low, middle, first) if first else (middle, high, error)
+    return low, failure(low, high) or error
 
 
 def _reason(error: duckdb.Error) -> str:
-    return str(error).splitlines()[0]
+    return _WRAPPING.sub("", str(error).splitlines()[0])
 
 
 def _quoted(name: str) -> str:

@@ -92,8 +92,8 @@ class RebuildProgress(msgspec.Struct, frozen=True):
 
 
 class AlertStatus(msgspec.Struct, frozen=True):
-    """An alert since the run began: messages sent, rows that all addresses have, rows that wait, attempts that failed, rows
-    that became dead letters."""
+    """An alert since the run began: messages sent, rows that all addresses have, rows that wait, attempts that failed. `dead`
+    are the dead letters that were not sent again, whenever they became ones."""
 
     alert: str
     sent: int = 0

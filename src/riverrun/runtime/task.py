@@ -33,7 +33,7 @@ class Tasks:
         """The rows of each branch that is computed here, as they leave the task."""
         if origin not in self._projections:
             fields, is_source = self._origins[origin]
-            topics = {reading.origin: f"topic {reading.topic}" for reading in self.job.readings}
+            topics = {reading.origin: reading.topic for reading in self.job.readings}
             where = topics.get(origin, origin)
             self._projections[origin] = Projection(self.job.in_arrow(origin), sql_fields(fields, is_source), where)
         for branch, projected in self._projections[origin].rows(rows):

@@ -40,9 +40,11 @@ class Analyst(Protocol):
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows go: an input of a stateful node, by the columns `route`; or an end, or a transform."""
+    """Where rows go: an input of a stateful node, by the columns `route`; or an end, or a transform. `place` is the line in
+    which it was declared."""
 
     id: str
+    place: str
     input: str = ""
     route: tuple[str, ...] = ()
 
@@ -88,6 +90,7 @@ class Branches:
         is_source = request.versions or RECEIVED in path.origin.hidden
         columns = self.outputs[origin]
         composed = _begin(columns, is_source, origin).follow(path)
+        composed.go_to(target.place)
         wanted = [*request.wanted, *((part, None) for part in request.hidden if part in columns.names)]
         items = [composed.item(name, source) for name, source in wanted]
         condition = composed.condition
@@ -117,6 +120,7 @@ class Branches:
             way=self._next_way(origin, target),
             added=tuple(told),
             by_position=path.origin.row_id_is_position,
+            written=composed.written_in(_texts(items, condition, composed.time)),
         )
         self.laid.append(branch)
         return branch
@@ -143,7 +147,7 @@ class Branches:
         self, items: Sequence[Item], condition: str | None, time: str | None, fields: pa.Schema
     ) -> tuple[Engine, str | None]:
         """Who computes the expressions, and why it has to be Spark."""
-        texts = [item.sql for item in items if item.column is None] + [text for text in (condition, time) if text]
+        texts = _texts(items, condition, time)
         if not texts:
             return "arrow", None
         if self._engine == "spark":
@@ -220,6 +224,11 @@ def _in_type(item: Item, wanted: pa.DataType | None, fields: pa.Schema) -> Item:
     if wanted is None or (item.column is not None and fields.field(item.column).type == wanted):
         return item
     return Item(item.name, None, f"CAST({item.sql} AS {ddl.from_arrow(wanted)})")
+
+
+def _texts(items: Sequence[Item], condition: str | None, time: str | None) -> list[str]:
+    """Every expression of a branch."""
+    return [item.sql for item in items if item.column is None] + [text for text in (condition, time) if text]
 
 
 def _column(origin: str, name: str) -> str:

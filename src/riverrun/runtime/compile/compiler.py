@@ -129,7 +129,7 @@ class _Compiler:
 
     def _input(self, node: Node, number: int, name: str) -> pa.Schema:
         """The branches to one input of a node; the columns it gets."""
-        target = Target(node.id, name, node.routes[number] if node.routes else ())
+        target = Target(node.id, str(node.place), name, node.routes[number] if node.routes else ())
         if not node.inputs:  # a table source reads its topic's rows, tombstones among them
             return self._branches.pick(node.id + RAW, target, self._branches.outputs[node.id + RAW]).schema
         below = node.inputs[number]
@@ -177,7 +177,9 @@ class _Compiler:
         if received:
             wanted.append((RECEIVED, None))
         request = Request(below, wanted)
-        laid = [self._branches.lay(path, Target(node.id), request, by_spark=True) for path in paths(below)]
+        laid = [
+            self._branches.lay(path, Target(node.id, str(node.place)), request, by_spark=True) for path in paths(below)
+        ]
         given = pa.schema([field for field in laid[0].schema if field.name not in (*CARRIED, RECEIVED)])
         columns = self._analyst.transformed(node, given)
         for name in node.schema:
@@ -207,7 +209,7 @@ class _Compiler:
         ways = list(paths(end.node))
         request = Request(end.node, wanted, hidden=end.hidden_key, united=len(ways) > 1)
         for path in ways:
-            branch = self._branches.lay(path, Target(end.id), request)
+            branch = self._branches.lay(path, Target(end.id, str(end.place)), request)
             if len(ways) == 1 and branch.engine == "arrow":
                 self._branches.laid[branch.index] = replace(branch, settling=_settling(end, path.origin, branch))
 

@@ -14,7 +14,7 @@ from typing import Literal
 import pyarrow as pa
 
 from riverrun.columns import DELETED, KEY, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK, WEIGHT
-from riverrun.flow.composition import Item
+from riverrun.flow.composition import Item, WrittenExpression
 from riverrun.kernels.kernel import Kernel
 from riverrun.runtime.compile.row_id import hidden_type
 from riverrun.views.spec import ViewSpec
@@ -66,6 +66,7 @@ class Branch:
     way: int = 0  # the first of its ways to the input, of several, so that a row that comes twice has two ids
     added: tuple[str, ...] = ()  # hidden parts of the key that rows are given when they arrive
     by_position: bool = False  # what tells the origin's rows apart is their position in the log
+    written: tuple[WrittenExpression, ...] = ()  # what the user wrote of its expressions, and where
     settling: Settling | None = None  # None: the driver does it, or there is nothing to do
 
     @property
