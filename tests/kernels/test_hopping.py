@@ -36,6 +36,7 @@ def check(kernel, script, retracts=False, directory=None):
     counts = player.view.counts
     assert counts["read"] == oracle.read
     assert counts["late_aside" if kernel.aside else "late_dropped"] == len(oracle.late)
+    assert counts["corrected"] == oracle.corrected
     assert [row["_offset"] for row in player.view.late] == [row["_offset"] for row in oracle.late if kernel.aside]
 
 

@@ -117,6 +117,19 @@ def test_a_correction_can_open_a_session_again() -> None:
     assert [len(view) for view in played.views] == [1, 0, 1, 1]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_sessions_that_had_closed_are_counted_as_corrections(kind: str) -> None:
+    epochs = [
+        one([("a", 1, 0), ("b", 1, 12)], 16),
+        one([("a", 1, 30), ("a", 2, 2), ("b", 1, 14)], 16),  # new; of a closed session; of one that is open
+        one([("a", 1, 5), ("c", 1, 9)], 16),  # joins the closed one again; a session that is closed at once
+    ]
+    aggregates, _ = KINDS[kind]
+    for horizon, corrected, late in ((30, 3, 0), (0, 0, 3)):
+        counts = play(kernel(horizon, aggregates=aggregates), epochs, COLUMNS).counts
+        assert (counts["corrected"], counts["late_dropped"]) == (corrected, late)
+
+
 def test_an_old_row_that_touches_an_open_session_is_in_time() -> None:
     played = play(
         kernel(), [one([("a", 1, 10)], 14), one([("a", 1, 6)], 14), one([("a", 1, 0), ("a", 1, 2)], 14)], COLUMNS

@@ -90,6 +90,12 @@ def test_a_row_late_for_its_own_window_counts_in_the_later_ones() -> None:
     assert played.counts["accepted"] == 3
 
 
+def test_rows_that_change_what_was_issued_are_counted_as_corrections() -> None:
+    epochs = [(frame([("a", 1, 10)], SCHEMA), 12), (frame([("a", 2, 9), ("a", 4, 13)], SCHEMA), 12)]
+    assert play(kernel(horizon=5), epochs, COLUMNS).counts["corrected"] == 1
+    assert play(kernel(), epochs, COLUMNS).counts["corrected"] == 0
+
+
 def test_without_by_all_rows_share_their_windows() -> None:
     schema: dict[str, pl.DataType] = {"n": pl.Int64()}
     played = play(SlidingKernel((), SIZE, TOTALS, schema), [(frame([(1, 0), (2, 4), (3, 20)], schema), 0)], COLUMNS[1:])

@@ -19,6 +19,7 @@ class Windows:
         self.rows: dict[tuple[Any, int], list[Row]] = {}
         self.late: list[Row] = []
         self.read = 0
+        self.corrected = 0
 
     def starts(self, time: int) -> Iterable[int]:
         last = (time - self.offset) // self.every * self.every + self.offset
@@ -33,6 +34,7 @@ class Windows:
             kept = [start for start in starts if start + self.size + self.horizon > watermark]
             if starts and not kept and row["_weight"] > 0:
                 self.late.append(row)
+            self.corrected += any(start + self.size <= watermark for start in kept)
             for start in kept:
                 window = self.rows.setdefault((row["key"], start), [])
                 if row["_weight"] > 0:

@@ -13,6 +13,8 @@ from oracles.orders import ORDERS, SCHEMA, START, at, examples, order
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count, sum
 from riverrun.flow.windows import Late, WindowKind, correct, drop, hopping, session, side, sliding, tumbling
+from riverrun.runtime.compile.compiler import compile_flow
+from riverrun.runtime.ledger import add_up
 from riverrun.testing import Append, Crash, Process, run_flow
 
 LATENESS, SIZE, HORIZON = 5, 10, 15
@@ -61,6 +63,24 @@ def test_what_is_late_and_where_it_goes(epochs: list[list[Any]], policy: str, cr
     if policy == "side":
         put_aside = sorted(found.topics["late"], key=repr)
         assert put_aside == sorted(({**row, "_watermark": watermark} for row, watermark in late), key=repr)
+
+
+def test_rows_that_issue_a_window_again_are_in_the_ledger() -> None:
+    epochs = [{"orders": [order("ada", 3)]}, {"orders": [order("ada", 40)]}, {"orders": [order("ada", 25)]}]
+    corrected = run_flow(windowed(tumbling(SIZE), correct(HORIZON)), epochs).ledger_of("window")
+    assert (corrected["accepted"], corrected["corrected"], corrected["late_dropped"]) == (3, 1, 0)
+    dropped = run_flow(windowed(tumbling(SIZE), drop()), epochs).ledger_of("window")
+    assert (dropped["accepted"], dropped["corrected"], dropped["late_dropped"]) == (2, 0, 1)
+
+
+def test_totals_of_an_older_version_go_on() -> None:
+    """It knew fewer counts."""
+    job = compile_flow(windowed(tumbling(SIZE), drop()), 1)
+    [node] = [operator.id for stage in job.stages for operator in stage]
+    before = [{"node": node, "input": "in", "read": 2, "accepted": 2}]
+    added = add_up(job, before, {node: {"in": {"read": 1, "accepted": 1, "corrected": 1}}})
+    found = next(entry for entry in added if entry["node"] == node)
+    assert (found["read"], found["accepted"], found["corrected"], found["late_aside"]) == (3, 3, 1, 0)
 
 
 @given(EPOCHS, st.sampled_from([hopping(SIZE, 4), sliding(SIZE), session(SIZE)]))

@@ -22,11 +22,12 @@ from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import CellAddress
 from riverrun.kernels.cells import CELLS, Cells
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
-from riverrun.kernels.lateness import accounted, late_rows, open_until
+from riverrun.kernels.lateness import accounted, corrects, late_rows, open_until
 from riverrun.kernels.weights import changes_of
 from riverrun.kernels.windows import ALL, START, bounded, extent, grouped, keys
 from riverrun.state.equality import equal_rows, equijoin
 from riverrun.state.frames import beside, keep, numbers, pick, series, take
+from riverrun.state.order import Indexes
 from riverrun.state.table import FOUND, State, TableSpec
 
 _PANE = "_pane"
@@ -97,7 +98,13 @@ class HoppingKernel:
         values = list(self.aggregates.schema)
         leaving = [bounded(frame, self.by, values, self.size) for frame in (old, new)]
         changes = changes_of(*leaving)
-        return accounted(changes, arrived, late, clock, self.aside)
+        return accounted(changes, arrived, late, clock, self.aside, self._count_corrected(time[covered], clock))
+
+    def _count_corrected(self, time: Indexes, clock: EpochClock) -> int:
+        """How many rows are in a window that had closed: of the windows of a row, the last one that had decides."""
+        last = time // self.every * self.every + self.size
+        closed = last - np.maximum(-((clock.start - last) // self.every), 0) * self.every
+        return int((corrects(closed, clock, self.horizon) & (closed > time)).sum())
 
     def _aligned(self, start: int) -> int:
         """The first start of a window at or after `start`."""

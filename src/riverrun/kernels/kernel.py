@@ -33,7 +33,8 @@ class EpochClock:
 
 @dataclass(frozen=True)
 class Counts:
-    """One ledger entry: where the rows of an input went. `read` equals the sum of the others."""
+    """One ledger entry: where the rows of an input went. `read` is the sum of the others but `corrected`, which says how
+    many of the accepted ones came to a window that had been issued, and changed it."""
 
     read: int = 0
     accepted: int = 0
@@ -41,6 +42,7 @@ class Counts:
     late_aside: int = 0
     duplicates: int = 0
     quarantined: int = 0
+    corrected: int = 0
 
 
 @dataclass(frozen=True)

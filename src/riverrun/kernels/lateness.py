@@ -4,6 +4,8 @@ What a row can change is final when the watermark has come to its end: to the en
 where each is judged alone. A row is late when that, and the `horizon` that corrections are accepted for, had passed
 before its epoch began. The watermark at the epoch's start decides, so that rows of one epoch are treated alike.
 For windows retractions are never late (`late_rows`); joins judge them by their time, as they do rows.
+
+A row that counts only because of the horizon corrects: what it changes had been issued as final (`corrects`).
 """
 
 from __future__ import annotations
@@ -26,18 +28,26 @@ def in_time(time: Indexes, clock: EpochClock, horizon: int = 0) -> Mask:
     return time >= clock.start - horizon
 
 
+def corrects(end: Indexes, clock: EpochClock, horizon: int) -> Mask:
+    """Which of what is final at `end` had been issued when the epoch began, and can be changed nevertheless."""
+    return open_until(end, clock, horizon) & ~open_until(end, clock)
+
+
 def late_rows(rows: pl.DataFrame, counts: Mask) -> pl.DataFrame:
     """The rows that do not count, retractions apart."""
     return keep(rows, ~counts & (numbers(rows.get_column(WEIGHT)) > 0))
 
 
-def accounted(changes: pl.DataFrame, rows: pl.DataFrame, late: pl.DataFrame, clock: EpochClock, aside: bool) -> Step:
+def accounted(
+    changes: pl.DataFrame, rows: pl.DataFrame, late: pl.DataFrame, clock: EpochClock, aside: bool, corrected: int = 0
+) -> Step:
     """The step of an operator over `rows`: its changes, the ledger, and the late rows where they are put aside."""
     counts = Counts(
         read=len(rows),
         accepted=len(rows) - len(late),
         late_dropped=0 if aside else len(late),
         late_aside=len(late) if aside else 0,
+        corrected=corrected,
     )
     missed = beside(late, [constant(WATERMARK, clock.start, pl.Int64(), late.height)]) if aside else None
     return Step(changes, {"in": counts}, missed)

@@ -68,8 +68,9 @@ class MergedSessions:
         refuse_retractions(arrived, "a session window of rows that stay")
         late = np.zeros(arrived.height, np.bool_)
         replaced = changed = self._none
+        corrected = 0
         if arrived.height:
-            late, replaced, changed = self._merge(sessions, grouped(arrived, self.by), clock)
+            late, corrected, replaced, changed = self._merge(sessions, grouped(arrived, self.by), clock)
         closed = self._close(sessions, clock)
         sessions.put(self._kept(changed, clock))
         sessions.put(self._kept(closed, clock))
@@ -77,7 +78,7 @@ class MergedSessions:
         shown = stack([keep(changed, true(changed.get_column(ISSUED))), closed])
         changes = changes_of(self._visible(keep(replaced, true(replaced.get_column(ISSUED)))), self._visible(shown))
         changes = uncancelled(changes, [*self.by, *self.aggregates.schema, WINDOW_START, WINDOW_END])
-        return accounted(changes, arrived, keep(arrived, late), clock, self.aside)
+        return accounted(changes, arrived, keep(arrived, late), clock, self.aside, corrected)
 
     @cached_property
     def _none(self) -> pl.DataFrame:
@@ -85,8 +86,8 @@ class MergedSessions:
 
     def _merge(
         self, table: StateTable, rows: pl.DataFrame, clock: EpochClock
-    ) -> tuple[Mask, pl.DataFrame, pl.DataFrame]:
-        """Which rows are late, the sessions that the others touch, and those that come in their place."""
+    ) -> tuple[Mask, int, pl.DataFrame, pl.DataFrame]:
+        """Which rows are late, how many of the others correct, the sessions they touch, and what comes in their place."""
         key = keys(self.by)
         groups, time = group_rows(rows, key), numbers(rows.get_column(TIME))
         wanted = take(pick(rows, key), groups.first)
@@ -103,6 +104,10 @@ class MergedSessions:
         late[clusters.order[is_row & closed[clusters.numbers]] - held.height] = True
         counts = (touched & ~closed)[clusters.numbers]
         of_rows, of_sessions = is_row & counts, ~is_row & counts
+        # a session had been issued if it had closed, or if one of those that are joined in it had
+        over = ~is_row & ~open_until(last[clusters.order] + self.gap, clock)
+        issued_before = np.logical_or.reduceat(over, clusters.starts) | ~open_until(clusters.last + self.gap, clock)
+        corrected = int((of_rows & issued_before[clusters.numbers]).sum())
         parts = self.aggregates.of_groups(rows, _gathered(clusters, of_rows, held.height))
         chosen = np.flatnonzero(touched & ~closed)
         among = np.flatnonzero(of_sessions)
@@ -116,7 +121,7 @@ class MergedSessions:
         columns = [series(name, values) for name, values in {**bounds, ISSUED: issued}.items()]
         changed = typed(frame_of([*take(wanted, whose), *columns, *parts]), self.tables["sessions"].schema)
         table.remove(replaced)
-        return late, replaced, changed
+        return late, corrected, replaced, changed
 
     def _before(self, replaced: pl.DataFrame, cluster: Indexes, chosen: Indexes) -> pl.DataFrame:
         """The parts of stored sessions, added up for each of the chosen clusters; null where it has none."""

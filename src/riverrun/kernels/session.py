@@ -101,7 +101,14 @@ class SessionKernel:
             self._visible(results),
             [*self.by, WINDOW_START, WINDOW_END],
         )
-        return accounted(changes, inputs["in"], as_they_came(inputs["in"], late, clock), clock, self.aside)
+        corrected = self._count_corrected(spans, added, clock) if self.horizon else 0
+        return accounted(changes, inputs["in"], as_they_came(inputs["in"], late, clock), clock, self.aside, corrected)
+
+    def _count_corrected(self, spans: pl.DataFrame, added: pl.DataFrame, clock: EpochClock) -> int:
+        """How many of the added rows are in a session that had closed, or that joins one that had."""
+        before = pl.col(ARRIVAL).is_null() & (pl.col("_to") + self.gap <= clock.start)
+        closed = spans.filter((pl.col("_end") <= clock.start) | before)
+        return added.join(self._among(spans, closed), on=ARRIVAL, how="semi").height
 
     def _reachable(self, sessions: StateTable, arrived: pl.DataFrame) -> pl.DataFrame:
         """The sessions of the arrived keys that an arrived row can touch, and later ones."""

@@ -90,7 +90,8 @@ class SlidingKernel:
             results = self._results(rows, due.unique(maintain_order=True))
             changes = self._difference(results.clear(), results)
         rows.release(clock.end - self.horizon - self.size + 1)
-        return accounted(changes, inputs["in"], as_they_came(inputs["in"], late, clock), clock, self.aside)
+        corrected = int((kept & ~in_time(time, clock)).sum()) if self.horizon else 0
+        return accounted(changes, inputs["in"], as_they_came(inputs["in"], late, clock), clock, self.aside, corrected)
 
     def _take_away(self, rows: StateTable, retractions: pl.DataFrame) -> pl.DataFrame:
         """Removes the rows that were retracted, and gives them."""

@@ -16,7 +16,7 @@ from riverrun.kernels.aggregates.aggregates import Aggregates
 from riverrun.kernels.aggregates.tallies import CellAddress
 from riverrun.kernels.cells import Cells, Wanted
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
-from riverrun.kernels.lateness import accounted, late_rows, open_until
+from riverrun.kernels.lateness import accounted, corrects, late_rows, open_until
 from riverrun.kernels.weights import changes_of
 from riverrun.kernels.windows import ALL, START, bounded, grouped, keys
 from riverrun.state.frames import beside, keep, numbers, pick, series, stack
@@ -64,7 +64,8 @@ class TumblingKernel:
             new = stack([pick(new, due.columns), due.sort(START, *keys(self.by)) if due.height > 1 else due])
         self._cells.release(state, clock.end - self.horizon - self.size + 1)
         changes = changes_of(*(bounded(frame, self.by, values, self.size) for frame in (changed.old, new)))
-        return accounted(changes, arrived, late, clock, self.aside)
+        corrected = int(corrects(start + self.size, clock, self.horizon).sum())
+        return accounted(changes, arrived, late, clock, self.aside, corrected)
 
     def _wanted(self, clock: EpochClock) -> Wanted | None:
         """Windows that are shown already: all that have closed, or all there are."""

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 class LedgerEntry(msgspec.Struct, frozen=True):
-    """Where the rows went that one input of a node has read, in total."""
+    """Where the rows went that one input of a node has read, in total.
+
+    Late are those that came when nothing could count them any more: dropped, or put aside. `corrected` is no part of the
+    sum but some of the accepted ones: they came to a window that had been issued, which was issued again.
+    """
 
     node: str
     input: str
@@ -24,6 +28,12 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     late_aside: int = 0
     duplicates: int = 0
     quarantined: int = 0
+    corrected: int = 0
+
+    @property
+    def late(self) -> int:
+        """Rows that came too late to count."""
+        return self.late_dropped + self.late_aside
 
     @property
     def missing(self) -> int:
@@ -36,7 +46,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
 
 
 LEDGER_COUNTS = LedgerEntry.__struct_fields__[2:]
-LEDGER_PARTS = LEDGER_COUNTS[1:]  # what `read` is the sum of
+LEDGER_PARTS = ("accepted", "late_dropped", "late_aside", "duplicates", "quarantined")  # what `read` is the sum of
 
 EpochCounts = Mapping[str, Mapping[str, Mapping[str, int]]]
 """What one epoch adds: node → input → count by kind."""
@@ -65,11 +75,12 @@ def entries(job: Job, counts: EpochCounts) -> list[dict[str, Any]]:
 
 def add_up(job: Job, before: list[dict[str, Any]] | None, counts: EpochCounts) -> list[dict[str, Any]]:
     """Running totals; inputs that the job no longer has keep theirs."""
+    nothing = dict.fromkeys(LEDGER_COUNTS, 0)
     totals: dict[tuple[str, str], dict[str, Any]] = {
-        (node, input): {"node": node, "input": input, **dict.fromkeys(LEDGER_COUNTS, 0)}
-        for node, input in inputs_of(job)
+        (node, input): {"node": node, "input": input, **nothing} for node, input in inputs_of(job)
     }
-    totals |= {(entry["node"], entry["input"]): dict(entry) for entry in before or []}
+    # what an older version wrote may know fewer counts
+    totals |= {(entry["node"], entry["input"]): {**nothing, **entry} for entry in before or []}
     for node, inputs in counts.items():
         for input, count in inputs.items():
             for kind, number in count.items():

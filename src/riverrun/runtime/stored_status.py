@@ -31,7 +31,7 @@ def read_status(flow: str, last: Last, ends: Mapping[str, Mapping[int, int]], ho
         finished=bool(manifest and manifest.final),
         lag=_measure_lag(last, ends, now),
         sources=_read_sources(manifest, home, now) if manifest else (),
-        late=sum(entry.late_dropped + entry.late_aside for entry in ledger),
+        late=sum(entry.late for entry in ledger),
         state_size=_measure_state(manifest) if manifest else StateSize(),
         fence=last.fence,
         run=last.run,
