@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from riverrun import durable
 from riverrun.alerts import notes
@@ -130,7 +132,7 @@ class Alert:
                 raise Undelivered("the alert has no such address any more", final=True)
             key = f"{self.dead_letters}@0:{letters.start}-{letters.end - 1}"
             count = letters.end - letters.start
-            deliver(line.address, compose(self.flow, self.name, key, self._template, count, letters.rows))
+            deliver(line.address, self._compose(key, count, letters.rows))
         except Undelivered as error:
             self._failed(letters.name, error.message, f"its rows stay in {self.dead_letters}")
             bury_again(topic, letters, redact(error.message, self.to))
@@ -150,54 +152,54 @@ class Alert:
         stretch = line.note.trying
         assert stretch is not None
         try:
-            message = self._compose(name, stretch)
-        except (RiverrunError, OSError):
-            raise  # the river's own: the rows are as good as before
-        except Exception as error:  # the rows' own: nobody waits behind them
-            line.failure(now)
-            self._give_up(name, line, stretch, f"no message can be made of the rows ({type(error).__name__}: {error})")
-        else:
-            if message is not None and not self._deliver(name, line, stretch, message, now, deliver):
-                return
-        line.finish()
-        notes.write(self._path, self._lines, self.committed)
-        failpoint("alerts.noted")
-
-    def _deliver(
-        self, name: str, line: Line, stretch: Stretch, message: AlertMessage, now: int, deliver: Deliver
-    ) -> bool:
-        """Try once; False when it is to be tried again."""
-        try:
-            deliver(line.address, message)
+            message = self._read(name, stretch)
+            if message is not None:
+                deliver(line.address, message)
         except Undelivered as error:
             line.failure(now)
             if not is_given_up(error, line.attempts, self._attempts):
                 self._failed(name, error.message, "trying again later")
-                return False
-            self._give_up(name, line, stretch, error.message)
+                return
+            self._failed(name, error.message, f"its rows go to {self.dead_letters}")
+            bury(self._river, self.topic, stretch, name, redact(error.message, self.to), line.attempts)
+            failpoint("alerts.dead")
         else:
-            failpoint("alerts.sent")
-            line.sent += 1
-            self._last_sent = now
-        return True
+            if message is not None:
+                failpoint("alerts.sent")
+                line.sent += 1
+                self._last_sent = now
+        line.finish()
+        notes.write(self._path, self._lines, self.committed)
+        failpoint("alerts.noted")
 
-    def _compose(self, name: str, stretch: Stretch) -> AlertMessage | None:
+    def _read(self, name: str, stretch: Stretch) -> AlertMessage | None:
         """What to say of a stretch; nothing, when retention has left nothing of it."""
-        read = read_stretch(self.topic, stretch)
+        with _unsendable():
+            read = read_stretch(self.topic, stretch)
         if read.lost:
             self.trouble(f"{name}: retention removed rows ({read.lost}) before they could be sent")
             log.warning("alert %s of flow %s: %s", self.name, self.flow, self._last_error)
-        key = stretch.key(self.topic.name)
-        return compose(self.flow, self.name, key, self._template, read.count, read.rows) if read.count else None
+        return self._compose(stretch.key(self.topic.name), read.count, read.rows) if read.count else None
 
-    def _give_up(self, name: str, line: Line, stretch: Stretch, reason: str) -> None:
-        self._failed(name, reason, f"its rows go to {self.dead_letters}")
-        bury(self._river, self.topic, stretch, name, redact(reason, self.to), line.attempts)
-        failpoint("alerts.dead")
+    def _compose(self, key: str, count: int, rows: Sequence[Mapping[str, Any]]) -> AlertMessage:
+        with _unsendable():
+            return compose(self.flow, self.name, key, self._template, count, rows)
 
     def _failed(self, name: str, reason: str, then: str) -> None:
         self.trouble(f"{name}: {reason}")
         log.warning("alert %s of flow %s: %s; %s", self.name, self.flow, self._last_error, then)
+
+
+@contextmanager
+def _unsendable() -> Iterator[None]:
+    """What is wrong with the rows themselves is final, so that nobody waits for them. The river's own troubles are not."""
+    try:
+        yield
+    except (RiverrunError, OSError):
+        raise
+    except Exception as error:
+        reason = f"no message can be made of the rows ({type(error).__name__}: {error})"
+        raise Undelivered(reason, final=True) from error
 
 
 def _name_apart(addresses: tuple[Address, ...]) -> list[str]:
