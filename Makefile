@@ -18,7 +18,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "installing into $(VENV) (once; a minute or two)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: $(STAMP) ## a web shop with its dashboard; b kills the processing, Ctrl-C ends it
@@ -51,9 +51,7 @@ bench: $(STAMP) ## measure this machine; ratios against plain files in the same 
 screenshots: $(STAMP) browser ## pictures of the dashboard, into docs/images (needs Chromium; three minutes)
 	@$(BIN)/python docs/screenshots.py
 
-lock: ## choose newest versions and write requirements.lock
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet uv
+lock: $(STAMP) ## choose newest versions and write requirements.lock
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --all-extras --group dev --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements.lock
 

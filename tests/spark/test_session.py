@@ -84,6 +84,16 @@ family = psutil.Process().children(recursive=True)
 java = next(process for process in family if process.name() == "java")
 open_ports = [c.laddr.ip for process in family for c in process.net_connections("inet") if c.status == "LISTEN"]
 print(java.exe(), sorted({ip.removeprefix("::ffff:") for ip in open_ports}), spark.sparkContext.uiWebUrl)
+
+# Whatever Spark makes in the file system or listens on is private.
+import os, stat
+from riverrun.spark.private_directory import private_directory
+
+print(spark.conf.get("spark.authenticate"), oct(stat.S_IMODE(os.stat(private_directory()).st_mode)))
+sockets = [c.laddr for process in family for c in process.net_connections("unix") if c.status == "NONE" and c.laddr]
+print([name for name in sockets if name.endswith(".sock") and not name.startswith(private_directory())])
+print(len([name for name in os.listdir(private_directory()) if name.startswith(("blockmgr-", "spark-", "."))]) > 2)
+print(private_directory())
 """
 
 
@@ -108,7 +118,10 @@ def test_a_session_is_quiet_and_local_and_needs_no_java_and_no_archive(tmp_path)
     place.write_bytes(b"no archive" * 1000)
     ran = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.splitlines() == [f"{os.path.realpath(wheel.executable)} ['127.0.0.1'] None"]
+    quiet, authenticated, elsewhere, here, directory = ran.stdout.splitlines()
+    assert quiet == f"{os.path.realpath(wheel.executable)} ['127.0.0.1'] None"
+    assert (authenticated, elsewhere, here) == ("true 0o700", "[]", "True")
+    assert not os.path.exists(directory)
 
 
 @pytest.mark.spark

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from riverrun.errors import Unavailable
 from riverrun.java import Java, fitting_home
+from riverrun.spark.private_directory import private_directory
 
 log = logging.getLogger("riverrun.spark.jvm")
 
@@ -104,7 +105,7 @@ def submit(java: Java, spark_home: str, options: Sequence[str], conf: Mapping[st
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
-    os.environ["JAVA_HOME"] = fitting_home(java, os.path.join(tempfile.gettempdir(), f"riverrun-{os.getuid()}"))
+    os.environ["JAVA_HOME"] = fitting_home(java, private_directory())
     every = {"spark.driver.extraJavaOptions": " ".join([LOGGING, *options]), **conf}
     # Its JVM writes to a pipe that somebody must read from the beginning, so the pipe is made here.
     reading, writing = os.pipe()

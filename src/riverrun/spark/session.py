@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,11 +23,14 @@ from riverrun.errors import Unavailable
 from riverrun.java import find_java
 from riverrun.settings import Settings
 from riverrun.spark import archive, jvm
+from riverrun.spark.private_directory import private_directory
 
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _ON_ONE_MACHINE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Every user of the machine reaches these ports, and what comes there is deserialised. Spark makes the secret.
+    "spark.authenticate": "true",
     # What is shuffled stays in the page cache.
     "spark.shuffle.compress": "false",
     "spark.shuffle.checksum.enabled": "false",
@@ -195,15 +197,17 @@ def _beside(spark: SparkSession) -> SparkSession:
 
 
 def _defaults(master: str, settings: Settings) -> dict[str, str]:
+    directory = private_directory()
+    own = {"spark.local.dir": directory, "spark.python.unix.domain.socket.dir": directory}
     return {
-        **(_ON_ONE_MACHINE if is_local(master) else {}),
+        **({**_ON_ONE_MACHINE, **own} if is_local(master) else {}),
         **_sql_defaults(),
         "spark.app.name": "riverrun",
         "spark.master": master,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{settings.driver_memory >> 20}m",
-        "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "riverrun-warehouse"),
+        "spark.sql.warehouse.dir": f"{directory}/warehouse",
         "spark.python.daemon.module": "riverrun.spark.daemon",
         "spark.python.unix.domain.socket.enabled": "true",
     }
