@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from riverrun.errors import Closed, DiskFull, Invalid, NewerFormat, RiverrunError, TimedOut, Transient, Unavailable
+from riverrun.errors import Closed, DiskFull, Invalid, RiverrunError, TimedOut, Transient, Unavailable
 from riverrun.views.sql import catalogue
 from riverrun.views.sql.catalogue import COUNTERS
 from riverrun.views.sql.conditions import quoted
@@ -62,11 +62,7 @@ class PostgresDatabase:
                 for statement in catalogue.tables("bytea"):
                     connection.execute(statement)
             row = connection.execute(f"select value from {COUNTERS} where name = 'format'").fetchone()
-            if row is None or row[0] > catalogue.FORMAT:
-                raise NewerFormat(
-                    f"the view store {self.where} has format {row and row[0]}, this Riverrun knows {catalogue.FORMAT}",
-                    hint="Update Riverrun",
-                )
+            catalogue.check_format(row[0] if row else 0, f"the view store {self.where}, schema {self._schema},")
 
     def _connect(self) -> psycopg.Connection:
         connection = psycopg.connect(self._url, autocommit=True, **self._limits)
@@ -94,6 +90,13 @@ class PostgresDatabase:
                 transaction.all("select pg_advisory_xact_lock(hashtextextended(?, 0))", f"{self._schema}/{flow}")
                 yield transaction
                 self._writer.execute("commit")
+            except psycopg.errors.ReadOnlySqlTransaction as error:
+                # A standby, since the server was replaced by another one: the next connection may find that.
+                self._writer.close()
+                raise Transient(
+                    f"the view store {self.where} takes no changes now: {str(error).splitlines()[0]}",
+                    hint="Retried until the server is the primary, or the address leads to it",
+                ) from error
             except BaseException:
                 _roll_back(self._writer)
                 raise
