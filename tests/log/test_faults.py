@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,11 +24,13 @@ from riverrun.errors import (
     Invalid,
     NewerFormat,
     NotFound,
+    OlderFormat,
     OutOfRange,
     Transient,
     Unavailable,
 )
 from riverrun.log import frame as frames
+from riverrun.log.spec import TopicSpec
 from riverrun.river import River
 from riverrun.settings import Settings
 
@@ -272,6 +275,19 @@ def test_newer_formats_are_refused(tmp_path):
         path.write_text(saved)
 
 
+def test_a_topic_of_an_older_riverrun_is_read_and_named_where_it_does_not_fit(tmp_path):
+    """Options that came later are missing in it, so a flow wants something else than what is there."""
+    with River(tmp_path / "river") as river:
+        river.topic("t", "k string", key="k").append({"k": "a"})
+    path = tmp_path / "river/topics/t/topic.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 1}))
+    with River(tmp_path / "river") as river:
+        wanted = TopicSpec("t", "k string", key="k", null_keys=True)
+        with pytest.raises(OlderFormat, match="null_keys=False, not True; it was made by an older Riverrun. If a flow"):
+            river.topic(wanted)
+        assert river.topic("t", "k string", key="k").read().num_rows == 1
+
+
 def test_a_directory_with_other_things_is_no_river(tmp_path):
     (tmp_path / "letter.txt").write_text("Dear reader")
     with pytest.raises(NotFound, match="is not a river"):
@@ -355,6 +371,42 @@ def test_forked_child_appends_beside_its_parent(open_topic):
         topic.append(row(n))
     assert os.waitpid(child, 0)[1] == 0
     assert sorted(numbers(topic)) == [0, *range(1, 50), *range(100, 150)]
+
+
+FORKING = """
+import os, sys, threading
+from riverrun.river import River
+
+with River(sys.argv[1]) as river:
+    topic = river.topic("t", "k string", fsync="os")
+    first = threading.Thread(target=topic.append, args=({"k": "a"},))
+    first.start()
+    while not os.path.exists(sys.argv[2]):
+        pass
+    child = os.fork()
+    if child == 0:
+        topic.append({"k": "b"})
+        os._exit(0)
+    first.join()
+    assert os.waitpid(child, 0)[1] == 0
+    assert sorted(topic.read()["k"].to_pylist()) == ["a", "b"]
+"""
+SLOW_PANDAS = """
+import time
+open({mark!r}, "w").close()
+time.sleep(1)
+raise ImportError("there is none")
+"""
+
+
+def test_a_child_that_is_forked_while_another_thread_imports_pandas(tmp_path):
+    """pyarrow does, with the first rows: the child waited for ever for the lock of that import."""
+    (tmp_path / "pandas").mkdir()
+    mark = tmp_path / "is being imported"
+    (tmp_path / "pandas/__init__.py").write_text(SLOW_PANDAS.format(mark=str(mark)))
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-W", "ignore", "-c", FORKING, str(tmp_path / "river"), str(mark)]
+    subprocess.run(command, check=True, timeout=60, env={**os.environ, "PYTHONPATH": path})
 
 
 def test_recoveries_count_what_went_wrong_and_not_the_first_opening(open_topic, tmp_path, program):

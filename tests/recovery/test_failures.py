@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+from types import SimpleNamespace
+
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 
 from riverrun.errors import Conflict, DiskFull, Fenced, OutOfRange, Transient, Unavailable
 from riverrun.spark import failures
@@ -158,3 +162,46 @@ def test_a_jvm_that_is_gone():
     assert failures.is_gone(Py4JNetworkError("Answer from Java side is empty"))
     assert failures.is_gone(ConnectionRefusedError(111, "refused"))
     assert not failures.is_gone(RuntimeError(CAST))
+
+
+def test_half_an_answer_of_a_jvm_that_was_killed(monkeypatch):
+    """py4j has nothing to say then but that an error occurred while calling None.None."""
+    half = Py4JError("An error occurred while calling None.None")
+    with subprocess.Popen(["sleep", "60"]) as process:
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        monkeypatch.setattr(failures, "_DYING", 0.01)
+        assert not failures.is_gone(half), "it lives"
+        process.kill()
+        monkeypatch.setattr(failures, "_DYING", 30)
+        assert failures.is_gone(half)
+    with pytest.raises(Unavailable, match="flow shop: Spark's JVM has ended. Run the flow again"):
+        failures.Tries("flow shop").pause(half, 1)
+
+
+def test_a_worker_that_dies_while_a_query_is_started(caplog):
+    deaths = iter([RuntimeError(LOST), RuntimeError(LOST)])
+
+    def start() -> None:
+        for death in deaths:
+            raise death
+
+    failures.start_through(start, "flow shop")
+    assert len(caplog.records) == 2
+
+    def never() -> None:
+        raise RuntimeError(LOST)
+
+    with pytest.raises(
+        Unavailable, match=r"flow shop cannot be started: Python worker exited unexpectedly \(crashed\)$"
+    ):
+        failures.start_through(never, "flow shop")
+
+
+@pytest.mark.parametrize("error", [RuntimeError(CAST), Conflict("another flow's")])
+def test_what_else_goes_wrong_at_the_start_is_told_at_once(error):
+    def start() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as found:
+        failures.start_through(start, "flow shop")
+    assert found.value is error

@@ -8,6 +8,7 @@ import uuid
 import pytest
 
 from oracles.checkpoints import write
+from riverrun.checksums import with_checksum
 from riverrun.errors import Conflict, Corrupt, Transient
 from riverrun.position import Position
 from riverrun.runtime.checkpoint import Checkpoint, check_same
@@ -61,6 +62,16 @@ def test_a_file_that_is_missing(tmp_path, path):
     (tmp_path / path).unlink()
     with pytest.raises(Corrupt, match=f"{path}: it is missing"):
         checkpoint.check(store_at(1))
+
+
+@pytest.mark.parametrize("content", [b"", b"garbled", with_checksum(b"\x80")[:-1] + b"\x81"])
+def test_a_memory_of_the_planner_that_is_not_what_was_written(tmp_path, content):
+    """It was an error of zstd or of msgpack, without a word about the file."""
+    checkpoint = write(tmp_path, 2, 1)
+    (tmp_path / "planner/memory-2").write_bytes(content)
+    with pytest.raises(Corrupt, match="planner/memory-2: it is not what was written") as found:
+        checkpoint.check(store_at(1))
+    assert found.value.hint
 
 
 def test_files_in_each_others_place(tmp_path):

@@ -10,6 +10,7 @@ import msgspec
 import polars as pl
 import pytest
 
+from riverrun.checksums import with_checksum
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
 from riverrun.kernels.watermark import HEARD, Watermarks
 from riverrun.position import Position
@@ -65,7 +66,7 @@ def test_who_holds_the_watermark_back(tmp_path: Path) -> None:
         lines = [line for line in heard if line[2] == received]
         known = known.advance(pl.DataFrame(lines, schema=HEARD, orient="row"), received)
     (tmp_path / "planner").mkdir()
-    (tmp_path / "planner/7-x").write_bytes(msgspec.msgpack.encode({"stream-1": known.to_bytes()}))
+    (tmp_path / "planner/7-x").write_bytes(with_checksum(msgspec.msgpack.encode({"stream-1": known.to_bytes()})))
     clock = SourceClock("orders", known.watermark, 10 * SECOND, 60 * SECOND)
     manifest = Manifest(7, 2, {}, {}, sources={"stream-1": clock}, memory="7-x")
     (source,) = read_status("shop", last(manifest), ENDS, str(tmp_path)).sources

@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 
 from contracts.state import PLAIN, WINDOWS, StateContract, frame
-from riverrun.errors import Conflict, Corrupt, NewerFormat
+from riverrun.errors import Conflict, Corrupt, NewerFormat, OlderFormat
 from riverrun.state.directory import StateDirectory, files_of
 from riverrun.state.table import TableSpec
 
@@ -169,6 +169,22 @@ def test_damaged_and_missing_files_are_named(tmp_path):
         epochs.open()["t"].scan()
 
 
+def test_every_flipped_bit_of_a_file_is_named(tmp_path):
+    """A value was another one without a word; an offset of a string was an address, and a crash."""
+    epochs = Epochs(StateDirectory(tmp_path / "s", inline_bytes=0), {"t": WINDOWS})
+    state = epochs.open()
+    state["t"].put(frame(("a", 1, 1, 1.0), ("b", 2, 1, 2.0)))
+    epochs.commit(state)
+    path = tmp_path / "s" / files_of(epochs.entry)[0]
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 17):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1 :])
+        with pytest.raises(Corrupt, match=f"{path.name} is not what was written. Rebuild the flow"):
+            epochs.open()["t"].scan()
+    path.write_bytes(whole)
+    assert len(epochs.open()["t"].scan()) == 2
+
+
 def test_state_of_another_node_is_refused(tmp_path):
     epochs = Epochs(StateDirectory(tmp_path / "s"), {"t": WINDOWS})
     state = epochs.open()
@@ -179,3 +195,5 @@ def test_state_of_another_node_is_refused(tmp_path):
         epochs.open()
     with pytest.raises(NewerFormat):
         epochs.directory.open({"0": {"version": 99, "tables": {}}}, {}, node="n")
+    with pytest.raises(OlderFormat, match="state of node 'n' was written by an older Riverrun. Rebuild the flow"):
+        epochs.directory.open({"0": {"version": 2, "tables": {}}}, {}, node="n")

@@ -58,13 +58,3 @@ def test_small_parts_are_packed_together():
 
 def test_nothing_is_packed_of_nothing():
     assert list(pack([])) == list(pack([inserts(0, 0)])) == []
-
-
-def test_what_kind_of_change_it_is_was_called_otherwise_once():
-    [(_, blob)] = pack([inserts(0, 3)])
-    table = pa.ipc.open_file(blob).read_all().rename_columns(["c0", "c1", "_op"])
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_file(out, table.schema) as writer:
-        writer.write_table(table)
-    older = out.getvalue().to_pybytes()
-    assert list(changes_of(older, SPEC, 7, 0, 3)) == read([(3, blob)])

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from postgres_server import Server, shared_server
-from riverrun.errors import Busy, Invalid, NewerFormat, NotFound, TimedOut, Transient, Unavailable
+from riverrun.errors import Busy, Invalid, NewerFormat, NotFound, OlderFormat, TimedOut, Transient, Unavailable
 from riverrun.views import Epoch, View, ViewSpec, open_store
 from riverrun.views.sql.postgres import PostgresDatabase
 from riverrun.views.sql.sqlstore import SqlStore
@@ -313,6 +313,34 @@ def test_a_newer_format_is_refused(store, schema):
         admin.execute(f"update {schema}.\"riverrun:counters\" set value = 99 where name = 'format'")
     with pytest.raises(NewerFormat, match="has format 99"):
         SqlStore(PostgresDatabase(shared_server().url, schema=schema))
+
+
+def test_an_older_format_is_named_with_the_way_out(store, schema):
+    with psycopg.connect(shared_server().url, autocommit=True) as admin:
+        admin.execute(f"update {schema}.\"riverrun:counters\" set value = 1 where name = 'format'")
+    with pytest.raises(OlderFormat, match=f"schema {schema}, was made by an older Riverrun: it has format 1"):
+        SqlStore(PostgresDatabase(shared_server().url, schema=schema))
+
+
+def test_a_server_that_has_become_a_standby_is_waited_for(schema):
+    """After a failover the old connection says 25006 for ever; it was taken for a mistake, and ended the run."""
+    with psycopg.connect(shared_server().url, autocommit=True) as admin:
+        admin.execute(f"create role {schema} login superuser")
+        url = shared_server().url.replace("//riverrun@", f"//{schema}@")
+        with SqlStore(PostgresDatabase(url, schema=schema)) as store:
+            store.declare(SPEC)
+            store.take_fence("flow")
+            store.commit(epoch(1, ("a", 1, 1)))
+            admin.execute(f"alter role {schema} set default_transaction_read_only = on")
+            admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where usename = %s", (schema,))
+            for _ in range(2):
+                with pytest.raises(
+                    Transient, match="takes no changes now: cannot execute .* in a read-only transaction"
+                ):
+                    store.commit(epoch(2, ("b", 1, 1)))
+            assert len(View(store, "v").rows()) == 1
+            admin.execute(f"alter role {schema} reset default_transaction_read_only")
+            assert store.commit(epoch(2, ("b", 1, 1)))
 
 
 def test_passwords_are_in_no_error():

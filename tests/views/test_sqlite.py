@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from riverrun import failpoints
-from riverrun.errors import Busy, Conflict, Corrupt, DiskFull, Fenced, Invalid, NewerFormat, Unavailable
+from riverrun.errors import Busy, Conflict, Corrupt, DiskFull, Fenced, Invalid, NewerFormat, OlderFormat, Unavailable
 from riverrun.views import Epoch, View, ViewSpec, open_store
 from riverrun.views.sql.sqlite import SqliteDatabase
 from riverrun.views.sql.sqlstore import SqlStore
@@ -132,6 +132,26 @@ def test_a_newer_format_is_refused(store, path):
     db.close()
     with pytest.raises(NewerFormat, match="has format 99"):
         open_store(path)
+
+
+def test_an_older_format_is_named_with_the_way_out(store, path):
+    """It was an error of SQL about a column that had not been there yet."""
+    store.close()
+    db = sqlite3.connect(path)
+    db.execute("pragma user_version = 1")
+    db.close()
+    with pytest.raises(OlderFormat, match=r"views.db was made by an older Riverrun: it has format 1.* run them"):
+        open_store(path)
+
+
+def test_kept_changes_that_were_damaged_are_named(store, path):
+    store.commit(epoch(1, rows(10)))
+    [(data,)] = store.database._writer.execute('select data from "riverrun:changes"').fetchall()
+    for flipped in (30, 200):
+        damaged = data[:flipped] + bytes([data[flipped] ^ 4]) + data[flipped + 1 :]
+        store.database._writer.execute('update "riverrun:changes" set data = ?', (damaged,))
+        with pytest.raises(Corrupt, match="the changes of view 'v' that are kept are damaged"):
+            next(View(store, "v").changes("0"))
 
 
 def test_a_file_of_another_program_is_refused(path):

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from riverrun import durable
 from riverrun.columns import check_name
-from riverrun.errors import Corrupt, NotFound, Unavailable, did_you_mean, from_system
+from riverrun.errors import Conflict, Corrupt, NotFound, OlderFormat, Unavailable, did_you_mean, from_system
 from riverrun.failpoints import failpoint
 from riverrun.log.board import mark_dropped
 from riverrun.log.coordination import Coordination
@@ -22,7 +22,7 @@ from riverrun.log.segment_archive import archive_directory, discard_archive
 from riverrun.log.spec import TopicSpec, Unset
 from riverrun.log.stored_spec import StoredSpec
 from riverrun.log.topic import Topic
-from riverrun.log.topic_directory import create_topic, load_spec
+from riverrun.log.topic_directory import FORMAT, create_topic, load_spec, written_format
 from riverrun.settings import Settings
 
 
@@ -107,7 +107,7 @@ class Catalogue:
         backend = self._backend(path)
         grown = False
         try:
-            spec.check_same(backend.spec)
+            self._check_same(path, spec, backend.spec)
             if not isinstance(spec.schema, Unset) and spec.schema != backend.spec.schema:
                 grown = backend.grow(spec.schema)
         except BaseException:
@@ -117,6 +117,19 @@ class Catalogue:
             backend.close()
             backend = self._backend(path)
         return backend
+
+    @staticmethod
+    def _check_same(path: str, spec: TopicSpec, stored: StoredSpec) -> None:
+        try:
+            spec.check_same(stored)
+        except Conflict as error:
+            if written_format(path) < FORMAT:
+                raise OlderFormat(
+                    f"{error.message}; it was made by an older Riverrun",
+                    hint=f"If a flow makes it, drop it (riverrun topic drop {spec.name}) and rebuild the flow; else leave it"
+                    " out",
+                ) from None
+            raise
 
     def _backend(self, path: str) -> EmbeddedBackend:
         try:

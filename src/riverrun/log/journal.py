@@ -20,6 +20,7 @@ from riverrun.errors import Closed, Corrupt, from_system
 from riverrun.failpoints import failpoint
 from riverrun.log import frame as frames
 from riverrun.log.board import Board, Ends
+from riverrun.log.forking import finish_pandas
 from riverrun.log.frame import FENCE, NO_PRODUCER, NO_SEQUENCE, Frame, Header, Stamp
 from riverrun.log.group_commit import GroupCommit, IntervalSync
 from riverrun.log.lock import Locked, try_lock
@@ -386,4 +387,4 @@ def _after_fork() -> None:
         journal.after_fork()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=finish_pandas, after_in_child=_after_fork)

@@ -15,7 +15,7 @@ from riverrun.log.segment_archive import archive_directory, claim_archive
 from riverrun.log.spec import TopicSpec
 from riverrun.log.stored_spec import StoredSpec
 
-_FORMAT = 1
+FORMAT = 2  # 1: options that came later may be missing
 _RESTORE = "Restore the topic's directory from a copy"
 
 
@@ -31,7 +31,7 @@ def create_topic(directory: str, spec: StoredSpec) -> None:
         failpoint("topic.begin")
         Journal.create(fresh, spec.partitions)
         add_schema(fresh, 1, spec.schema)
-        durable.write_file(f"{fresh}/topic.json", json.dumps({"format": _FORMAT, **spec.options()}, indent=1))
+        durable.write_file(f"{fresh}/topic.json", json.dumps({"format": FORMAT, **spec.options()}, indent=1))
         durable.rename(fresh, directory)
     except OSError:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -55,12 +55,17 @@ def load_spec(directory: str) -> tuple[StoredSpec, dict[int, str]]:
         raise Corrupt(f"{path} cannot be read: {error}", hint=_RESTORE) from None
     except OSError as error:
         raise from_system(error, f"{path} cannot be read") from error
-    if written > _FORMAT:
+    if written > FORMAT:
         raise NewerFormat(f"{path} was written by a newer Riverrun (format {written})", hint="Upgrade Riverrun")
     try:
         return TopicSpec(schema=versions[newest], **options).resolve(), versions
     except (Invalid, TypeError, ValueError) as error:
         raise Corrupt(f"{path} does not describe a topic: {error}", hint=_RESTORE) from None
+
+
+def written_format(directory: str) -> int:
+    """Which format a topic was made in."""
+    return int(json.loads(_read(f"{directory}/topic.json"))["format"])
 
 
 def _read(path: str) -> str:

@@ -20,6 +20,7 @@ from riverrun import durable
 from riverrun.errors import Conflict, Corrupt, Transient
 from riverrun.position import Position
 from riverrun.runtime.plan import Plan
+from riverrun.runtime.planner_memory import read_memory
 from riverrun.views import Last
 
 log = logging.getLogger("riverrun.runtime")
@@ -124,8 +125,14 @@ class Checkpoint:
         return max((int(name) + 1 for name in names if name.isdigit()), default=0)
 
     def _check_memory(self, plan: Plan) -> None:
-        if plan.memory is not None and not os.path.exists(memory := f"{self._home}/planner/{plan.memory}"):
-            raise self._damaged(memory, "it is missing")
+        if plan.memory is None:
+            return
+        try:
+            read_memory(f"{self._home}/planner", plan.memory)
+        except FileNotFoundError:
+            raise self._damaged(f"{self._home}/planner/{plan.memory}", "it is missing") from None
+        except Corrupt:
+            raise self._damaged(f"{self._home}/planner/{plan.memory}", "it is not what was written") from None
 
     def _is_lost(self, epoch: int) -> bool:
         """Whether a plan is there only by name."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from riverrun.errors import Conflict
+from riverrun.checksums import with_checksum, without_checksum
+from riverrun.errors import Conflict, Corrupt
 from riverrun.flow import Flow
 from riverrun.flow.fingerprint import fingerprints, view_fingerprints
 from riverrun.views import Last
@@ -43,11 +44,17 @@ class Manifest(msgspec.Struct):
     base: int = 0
 
     def encode(self) -> bytes:
-        return msgspec.msgpack.encode(self)
+        return with_checksum(msgspec.msgpack.encode(self))
 
     @classmethod
     def decode(cls, data: bytes) -> Manifest:
-        return msgspec.msgpack.decode(data, type=cls)
+        content = without_checksum(data)
+        if content is None:
+            raise Corrupt(
+                "the manifest of a flow, which is kept with its views, is damaged",
+                hint="Restore the views together with the directory of the flow, or rebuild the flow",
+            )
+        return msgspec.msgpack.decode(content, type=cls)
 
 
 def computation(flow: Flow) -> dict[str, str]:

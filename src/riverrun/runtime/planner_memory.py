@@ -13,9 +13,12 @@ from collections.abc import Mapping
 import msgspec
 
 from riverrun import durable
+from riverrun.checksums import with_checksum, without_checksum
+from riverrun.errors import Corrupt
 from riverrun.kernels.watermark import Watermarks
 from riverrun.runtime.compile.job import Job
 
+_RESTORE = "Restore the directory of the flow from a copy that fits its views, or rebuild the flow"
 _FORGET_EVERY, _KEPT = 16, 8  # epochs; Spark repeats at most the last one
 
 
@@ -47,7 +50,8 @@ class PlannerMemory:
         durable.make_directory(self._directory)
         name = f"{epoch:012d}-{uuid.uuid4().hex[:8]}"
         with durable.new_file(f"{self._directory}/{name}") as file:
-            file.write(msgspec.msgpack.encode({node: value.to_bytes() for node, value in watermarks.items()}))
+            packed = msgspec.msgpack.encode({node: value.to_bytes() for node, value in watermarks.items()})
+            file.write(with_checksum(packed))
         self._last = (name, watermarks)
         self._forget(epoch)
         return name
@@ -60,6 +64,10 @@ class PlannerMemory:
 
 
 def read_memory(directory: str, name: str) -> Mapping[str, bytes]:
-    """A memory as it was written, by the nodes it is about."""
-    with open(f"{directory}/{name}", "rb") as file:
-        return msgspec.msgpack.decode(file.read(), type=dict[str, bytes])
+    """A memory as it was written, by the nodes it is about; `Corrupt` when it is not that any more."""
+    path = f"{directory}/{name}"
+    with open(path, "rb") as file:
+        content = without_checksum(file.read())
+    if content is None:
+        raise Corrupt(f"{path} is damaged", hint=_RESTORE)
+    return msgspec.msgpack.decode(content, type=dict[str, bytes])

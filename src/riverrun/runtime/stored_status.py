@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from riverrun.durations import from_micros, wall_clock
+from riverrun.errors import Corrupt
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
 from riverrun.kernels.watermark import Watermarks
 from riverrun.position import Position
@@ -53,7 +54,7 @@ def _read_sources(manifest: Manifest, home: str, now: int) -> tuple[SourceStatus
     if manifest.memory:
         try:
             remembered = read_memory(f"{home}/planner", manifest.memory)
-        except FileNotFoundError:  # a run went on meanwhile, or the checkpoint is elsewhere
+        except (FileNotFoundError, Corrupt):  # a run went on meanwhile, the checkpoint is elsewhere; else a run says it
             pass
     return tuple(_source(name, clock, remembered.get(name), now) for name, clock in manifest.sources.items())
 

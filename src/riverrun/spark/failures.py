@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
+import subprocess
+from collections.abc import Callable
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 
 from riverrun.errors import DiskFull, RiverrunError, Transient, Unavailable
 
@@ -25,6 +28,9 @@ _LONGEST = 500
 _DEEPEST = 50  # causes of causes
 _PAUSES = (0.5, 1, 2, 5)  # seconds after a failure; who fails once more at the same epoch is given up
 _PATIENCE = 2  # seconds, where waiting is all that is needed
+_DYING = 2  # seconds that a JVM which was killed may take to end
+_DIED = "Python worker exited unexpectedly"
+_STARTS = 3
 
 
 def understood(error: BaseException) -> RiverrunError | None:
@@ -49,8 +55,41 @@ def is_final(error: BaseException) -> RiverrunError | None:
 
 
 def is_gone(error: BaseException) -> bool:
-    """Whether the JVM does not answer any more."""
-    return isinstance(error, Py4JNetworkError | ConnectionError) and not isinstance(error, Py4JJavaError)
+    """Whether the JVM does not answer any more. Of one that was killed in the middle of an answer there is half of it."""
+    if isinstance(error, Py4JJavaError) or not isinstance(error, Py4JError | ConnectionError):
+        return False
+    return isinstance(error, Py4JNetworkError | ConnectionError) or _has_ended()
+
+
+def _has_ended() -> bool:
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    try:
+        return process is not None and process.wait(_DYING) is not None
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def jvm_has_ended(who: str) -> Unavailable:
+    """The error for a JVM that is gone."""
+    return Unavailable(f"{who}: Spark's JVM has ended", hint="Run the flow again; it goes on where it stopped")
+
+
+def start_through(start: Callable[[], None], who: str) -> None:
+    """Call `start`, and again when a worker of Spark died meanwhile: the next one is another process."""
+    for left in reversed(range(_STARTS)):
+        try:
+            start()
+            return
+        except RiverrunError:
+            raise
+        except Exception as error:
+            if is_gone(error):
+                raise jvm_has_ended(who) from error
+            if _DIED not in str(error):
+                raise
+            if not left:
+                raise Unavailable(f"{who} cannot be started: {cause(error)}") from error
+            log.warning("%s could not be started, trying again: %s", who, cause(error))
 
 
 def cause(error: BaseException) -> str:
@@ -96,6 +135,8 @@ class Tries:
         final = is_final(error)
         if final is not None:
             raise final
+        if is_gone(error):
+            raise jvm_has_ended(self._who) from error
         count = (self._count if epoch == self._epoch else 0) + (not may_pass(error))
         self._count, self._epoch = count, epoch
         why = cause(error)

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
-from riverrun.errors import Closed, Unavailable
+from riverrun.errors import Closed
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
 from riverrun.runtime.checkpoint import Checkpoint
@@ -74,6 +74,9 @@ class EpochQuery:
 
     def start(self) -> None:
         """Start, or start again."""
+        failures.start_through(self._start, self._around.who)
+
+    def _start(self) -> None:
         self._raised = None
         pick_up_error(self.deployment.planner_error)  # an old one
         if self._exchange is not None:
@@ -98,10 +101,7 @@ class EpochQuery:
             return bool(self._query.awaitTermination(seconds))
         except Exception as error:
             if failures.is_gone(error):
-                raise Unavailable(
-                    f"{self._around.who}: Spark's JVM has ended",
-                    hint="Run the flow again; it goes on where it stopped",
-                ) from error
+                raise failures.jvm_has_ended(self._around.who) from error
             raise self._raised or pick_up_error(self.deployment.planner_error) or error from None
 
     def pause_after(self, error: BaseException) -> float:

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from riverrun.errors import Conflict, Invalid, NewerFormat, NotFound, did_you_mean
-from riverrun.state.files import Files
+from riverrun.errors import Conflict, Invalid, NewerFormat, NotFound, OlderFormat, did_you_mean
+from riverrun.state.files import Content, Files
 from riverrun.state.frames import keep
 from riverrun.state.layers import RunTable, Stored
 from riverrun.state.merge import absorbed, merge
@@ -33,7 +33,7 @@ from riverrun.state.sorted_run import SortedRun
 from riverrun.state.table import StateTable, TableSpec
 
 Entry = dict[str, Any]
-"""{"version": 2, "tables": {name: {"low", "tail", "runs": [{"file", "rows", "size", "lo", "hi"}]}}}.
+"""{"version": 3, "tables": {name: {"low", "tail", "runs": [{"file", "rows", "size", "crc", "lo", "hi"}]}}}.
 `tail` is a small run as an Arrow stream; `runs` are files, newest first; buckets below `low` are released.
 """
 
@@ -41,7 +41,7 @@ Entries = Mapping[str, Entry]
 """The state of a node, by shard: "0", "1", …, and what is kept for all shards together."""
 
 ALL_SHARDS = "*"
-VERSION = 2
+VERSION = 3
 INLINE_BYTES = 64 << 10
 _EPOCH = re.compile(r"(\d+)-")
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
@@ -62,7 +62,13 @@ class StateDirectory:
         """The state of one shard, or of all, as the entries say; without entries it is empty."""
         for entry in entries.values():
             if entry["version"] > VERSION:
-                raise NewerFormat(f"the state of node {node!r} was written by a newer Riverrun")
+                raise NewerFormat(
+                    f"the state of node {node!r} was written by a newer Riverrun", hint="Upgrade Riverrun"
+                )
+            if entry["version"] < VERSION:
+                raise OlderFormat(
+                    f"the state of node {node!r} was written by an older Riverrun", hint="Rebuild the flow"
+                )
         scope = Scope(self, entries, node, shard, shards)
         return NodeState(scope, {name: scope.table(name, spec) for name, spec in specs.items()})
 
@@ -94,24 +100,26 @@ class StateDirectory:
             Stored(
                 run["file"],
                 run["rows"],
-                run["size"],
+                content := Content(run["size"], run["crc"]),
                 run["lo"],
                 run["hi"],
-                partial(self._load, mapped, run["file"], run["size"], spec, table),
+                partial(self._load, mapped, run["file"], content, spec, table),
             )
             for run in runs
         ]
 
-    def _load(self, mapped: dict[str, SortedRun], file: str, size: int, spec: TableSpec, table: str) -> SortedRun:
+    def _load(
+        self, mapped: dict[str, SortedRun], file: str, content: Content, spec: TableSpec, table: str
+    ) -> SortedRun:
         if file not in mapped:
-            mapped[file] = _opened(self.files.read(file, size), spec, table)
+            mapped[file] = _opened(self.files.read(file, content), spec, table)
         return mapped[file]
 
     def write(self, run: SortedRun, epoch: int, owner: str, table: str) -> Stored:
         """A run as a new file. The name says who wrote it when, and is never used twice."""
         file = f"{epoch:012d}-{owner}-{re.sub(r'[^A-Za-z0-9_]', '_', table)}-{uuid.uuid4().hex[:12]}.arrow"
-        size = self.files.write(file, run.batch)
-        return Stored(file, run.rows, size, run.lo, run.hi, lambda: run)
+        content = self.files.write(file, run.batch)
+        return Stored(file, run.rows, content, run.lo, run.hi, lambda: run)
 
     def sweep(self, kept: Iterable[Entry], oldest: int) -> list[str]:
         """Remove the files of epochs before `oldest` that none of the `kept` entries names; returns their names.
@@ -194,7 +202,17 @@ class Scope:
             shard: {
                 "low": low,
                 "tail": None,
-                "runs": [{"file": s.file, "rows": s.rows, "size": s.size, "lo": s.lo, "hi": s.hi} for s in runs],
+                "runs": [
+                    {
+                        "file": s.file,
+                        "rows": s.rows,
+                        "size": s.content.size,
+                        "crc": s.content.crc,
+                        "lo": s.lo,
+                        "hi": s.hi,
+                    }
+                    for s in runs
+                ],
             }
             for shard, runs in stored.items()
         }

@@ -1,4 +1,8 @@
-"""Where run files are: a directory. Files are immutable and their names are never used twice, so they can be mapped."""
+"""Where run files are: a directory. Files are immutable and their names are never used twice, so they can be mapped.
+
+Nobody reads a file that is not, byte for byte, what was written: Arrow believes what it maps, and a wrong offset of a
+string would be a wrong address.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,20 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from riverrun import durable
-from riverrun.errors import Corrupt
+from riverrun.checksums import checksum
+from riverrun.errors import Corrupt, from_system
+
+
+class Content(NamedTuple):
+    """What must be in a file."""
+
+    size: int  # in bytes
+    crc: int
 
 
 class Files:
@@ -19,27 +32,31 @@ class Files:
     def __init__(self, location: str | Path) -> None:
         self.location = os.path.abspath(location)
 
-    def write(self, name: str, batch: pa.RecordBatch) -> int:
-        """Store a batch as an Arrow file; returns its size in bytes."""
+    def write(self, name: str, batch: pa.RecordBatch) -> Content:
+        """Store a batch as an Arrow file."""
         durable.make_directory(self.location)
-        with durable.new_file(f"{self.location}/{name}") as out:
+        path = f"{self.location}/{name}"
+        with durable.new_file(path) as out:
             with pa.ipc.new_file(out, batch.schema) as arrow:
                 arrow.write_batch(batch)
-            return out.tell()
+            out.flush()
+            with pa.memory_map(path) as written:
+                return Content(written.size(), checksum(written.read_buffer()))
 
-    def read(self, name: str, size: int) -> pa.RecordBatch:
-        """Map a file. `size` is what `write` returned; a file that is missing or has another size is `Corrupt`."""
-        path = f"{self.location}/{name}"
+    def read(self, name: str, content: Content) -> pa.RecordBatch:
+        """Map a file. `Corrupt` unless it has what `write` said."""
         try:
-            there = os.path.getsize(path)
+            mapped = pa.memory_map(f"{self.location}/{name}")
         except FileNotFoundError:
             raise self._damaged(name, "is missing") from None
-        if there != size:
-            raise self._damaged(name, f"has {there} bytes instead of {size}")
-        try:
-            return pa.ipc.open_file(pa.memory_map(path)).get_batch(0)
-        except pa.ArrowInvalid as error:
-            raise self._damaged(name, f"cannot be read: {error}") from None
+        except OSError as error:
+            raise from_system(error, f"state file {self.location}/{name} cannot be opened") from error
+        if mapped.size() != content.size:
+            raise self._damaged(name, f"has {mapped.size()} bytes instead of {content.size}")
+        buffer = mapped.read_buffer()
+        if checksum(buffer) != content.crc:
+            raise self._damaged(name, "is not what was written")
+        return pa.ipc.open_file(buffer).get_batch(0)
 
     def _damaged(self, name: str, what: str) -> Corrupt:
         return Corrupt(f"state file {self.location}/{name} {what}", hint="Rebuild the flow from its topics")

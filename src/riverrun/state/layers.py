@@ -11,6 +11,7 @@ import polars as pl
 
 from riverrun.errors import Invalid
 from riverrun.state.equality import equal_values
+from riverrun.state.files import Content
 from riverrun.state.frames import (
     Mask,
     constant,
@@ -37,7 +38,7 @@ class Stored:
 
     file: str
     rows: int
-    size: int
+    content: Content
     lo: int
     hi: int
     load: Callable[[], SortedRun]

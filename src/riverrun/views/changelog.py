@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.errors import Invalid
+from riverrun.checksums import with_checksum, without_checksum
+from riverrun.errors import Corrupt, Invalid
 from riverrun.views.columns import rows_of
 from riverrun.views.layout import DELETE, INSERT, OLD, OP, layout_of
 from riverrun.views.spec import ViewSpec
@@ -83,12 +84,15 @@ def _blobs(parts: Sequence[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
         out = pa.BufferOutputStream()
         with pa.ipc.new_file(out, blob.schema, options=_COMPRESSED) as writer:
             writer.write_table(blob)
-        yield count(blob), out.getvalue().to_pybytes()
+        yield count(blob), with_checksum(out.getvalue().to_pybytes())
 
 
 def unpack(blob: bytes, spec: ViewSpec) -> pa.Table:
-    """The changes in a blob, as they are kept; what they are is in the last column, whatever that was called."""
-    table = pa.ipc.open_file(pa.BufferReader(blob)).read_all()
+    """The changes in a blob, as they are kept; what they are is in the last column. `Corrupt` when it is damaged."""
+    content = without_checksum(blob)
+    if content is None:
+        raise Corrupt(f"the changes of view {spec.name!r} that are kept are damaged", hint="Rebuild the view")
+    table = pa.ipc.open_file(pa.BufferReader(content)).read_all()
     return table.rename_columns([*layout_of(spec).columns, OP])
 
 

@@ -9,19 +9,31 @@ from typing import Any
 
 import msgspec
 
-from riverrun.errors import NotFound, did_you_mean
+from riverrun.errors import NewerFormat, NotFound, OlderFormat, did_you_mean
 from riverrun.position import Position
 from riverrun.views.epoch import Positions, ViewProgress
 from riverrun.views.layout import Layout, layout_of
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sql.database import Transaction
 
-FORMAT = 1
+FORMAT = 2
 LIVE = 0  # the `rebuild` of what readers see
 
 FLOWS, VIEWS, EPOCHS, CHANGES, COUNTERS = (
     f'"riverrun:{name}"' for name in ("flows", "views", "epochs", "changes", "counters")
 )
+
+
+def check_format(found: int, where: str) -> None:
+    """Refuse a store that another Riverrun has made in another way."""
+    if found > FORMAT:
+        raise NewerFormat(f"{where} has format {found}, this Riverrun knows {FORMAT}", hint="Upgrade Riverrun")
+    if found < FORMAT:
+        raise OlderFormat(
+            f"{where} was made by an older Riverrun: it has format {found}, this one knows {FORMAT}",
+            hint="Its views are computed from the log again: remove it and the checkpoints of its flows (RIVER/flows),"
+            " drop the topics that they write, and run them",
+        )
 
 
 def tables(blob: str) -> list[str]:

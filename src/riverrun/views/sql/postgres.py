@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from riverrun.errors import Closed, NewerFormat, NotFound, Unavailable
+from riverrun.errors import Closed, NotFound, Transient, Unavailable
 from riverrun.views.sql import catalogue
 from riverrun.views.sql.catalogue import COUNTERS, LIVE, VIEWS
 from riverrun.views.sql.conditions import quoted
@@ -63,11 +63,7 @@ class PostgresDatabase:
             elif not _is_there(connection, COUNTERS):
                 raise NotFound(f"the view store {self.where} has no views yet")
             row = connection.execute(f"select value from {COUNTERS} where name = 'format'").fetchone()
-            if row is None or row[0] > catalogue.FORMAT:
-                raise NewerFormat(
-                    f"the view store {self.where} has format {row and row[0]}, this Riverrun knows {catalogue.FORMAT}",
-                    hint="Update Riverrun",
-                )
+            catalogue.check_format(row[0] if row else 0, f"the view store {self.where}, schema {self._schema},")
             if create and self.tables.reader is not None:
                 self._let_read(connection, self.tables.reader)
 
@@ -109,6 +105,13 @@ class PostgresDatabase:
                 self._exclude_others(transaction, flow)
                 yield transaction
                 self._writer.execute("commit")
+            except psycopg.errors.ReadOnlySqlTransaction as error:
+                # A standby, since the server was replaced by another one: the next connection may find that.
+                self._writer.close()
+                raise Transient(
+                    f"the view store {self.where} takes no changes now: {str(error).splitlines()[0]}",
+                    hint="Retried until the server is the primary, or the address leads to it",
+                ) from error
             except BaseException:
                 _roll_back(self._writer)
                 raise

@@ -22,7 +22,6 @@ from riverrun.errors import (
     Corrupt,
     DiskFull,
     Invalid,
-    NewerFormat,
     RiverrunError,
     TimedOut,
     Unavailable,
@@ -94,10 +93,8 @@ class SqliteDatabase:
         [(version,)] = db.execute("pragma user_version")
         if application not in (0, _APPLICATION):
             raise Conflict(f"{self.path} is a file of another program", hint="Give the view store a file of its own")
-        if version > catalogue.FORMAT:
-            raise NewerFormat(
-                f"{self.path} has format {version}, this Riverrun knows {catalogue.FORMAT}", hint="Update Riverrun"
-            )
+        if application == _APPLICATION:
+            catalogue.check_format(version, f"the view store {self.path}")
         if not os.path.getsize(self.path):  # made just now
             durable.make_private(self.path)  # and with it the files that SQLite puts beside it
         db.execute("pragma journal_mode = wal")
