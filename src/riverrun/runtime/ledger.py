@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class LedgerEntry(msgspec.Struct, frozen=True):
-    """Where the rows went that one input of a node has read, in total."""
+    """Where the rows went that one input of a node has read, in total. `name` is what the flow calls the node, if it
+    does."""
 
     node: str
     input: str
@@ -24,6 +25,12 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     late_aside: int = 0
     duplicates: int = 0
     quarantined: int = 0
+    name: str | None = None
+
+    @property
+    def called(self) -> str:
+        """The node's name, or its id."""
+        return self.name or self.node
 
     @property
     def missing(self) -> int:
@@ -35,7 +42,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
         return int(getattr(self, kind))
 
 
-LEDGER_COUNTS = LedgerEntry.__struct_fields__[2:]
+LEDGER_COUNTS = LedgerEntry.__struct_fields__[2:-1]
 LEDGER_PARTS = LEDGER_COUNTS[1:]  # what `read` is the sum of
 
 EpochCounts = Mapping[str, Mapping[str, Mapping[str, int]]]
@@ -74,4 +81,8 @@ def add_up(job: Job, before: list[dict[str, Any]] | None, counts: EpochCounts) -
         for input, count in inputs.items():
             for kind, number in count.items():
                 totals[node, input][kind] += number
+    for entry in totals.values():
+        entry.pop("name", None)
+        if entry["node"] in job.names:
+            entry["name"] = job.names[entry["node"]]
     return list(totals.values())
