@@ -159,10 +159,20 @@ def __getattr__(name: str) -> Any:
 
         return version("riverrun")
     if name not in _MODULES:
-        raise AttributeError(f"module 'riverrun' has no attribute {name!r}")
+        raise AttributeError(f"module 'riverrun' has no attribute {name!r}{_instead(name)}")
     value = globals()[name] = getattr(import_module(_MODULES[name]), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, "__version__"})
+    return [*__all__, "__version__"]
+
+
+def _instead(name: str) -> str:
+    """What people mean by a name that other libraries have. Names with an underscore are asked for by tools."""
+    if name.startswith("_"):
+        return ""
+    from riverrun.errors import did_you_mean
+    from riverrun.flow.habits import FUNCTIONS
+
+    return f". {FUNCTIONS[name]}" if name in FUNCTIONS else f". {did_you_mean(name, __all__)}"

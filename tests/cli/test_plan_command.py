@@ -14,7 +14,7 @@ from riverrun.cli.flow_file import load_flow
 from riverrun.river import River
 from riverrun.runtime.manifest import Manifest, computation
 from riverrun.runtime.plan import Plan
-from riverrun.views import Epoch
+from riverrun.views import Epoch, ViewSpec
 
 HEAD = """
 import riverrun as rr
@@ -90,6 +90,36 @@ def test_changed_new_and_gone(riverrun: Any, river: River) -> None:
     text = riverrun("plan", "shop.py")
     assert text.code == 0
     assert "a run computes its views from the log again" in text.out
+
+
+def test_views_that_are_new_gone_or_have_other_columns(riverrun: Any, river: River) -> None:
+    for name, columns in {"totals": "user string, n bigint", "old": "user string, n bigint"}.items():
+        river.store.declare(ViewSpec(name, "shop", columns, ("user",), ("orders",)))
+    leave(river, TOTALS, TOTALS.replace('"totals"', '"old"'))
+    totals = TOTALS.replace("rr.count()", 'rr.sum("amount"), largest=rr.max("amount")')
+    write(totals, MINUTES)
+    found = riverrun("plan", "shop.py", "--json").json["views"]
+    assert found == [
+        {"view": "totals", "fate": "changed", "differences": ["+ largest double", "~ n double, was bigint"]},
+        {"view": "minutes", "fate": "new", "differences": []},
+        {"view": "old", "fate": "gone", "differences": []},
+    ]
+    shown = riverrun("plan", "shop.py").out
+    assert "+ largest double; ~ n double, was bigint" in shown
+    assert "minutes" in shown
+
+
+def test_the_exit_code_tells_a_pipeline_what_a_run_would_do(riverrun: Any, river: River) -> None:
+    leave(river, TOTALS)
+    assert riverrun("plan", "shop.py", "--exit-code").code == 0
+    write(MINUTES)
+    assert riverrun("plan", "shop.py").code == 0
+    assert riverrun("plan", "shop.py", "--exit-code").code == 3
+    Path("shop.py").write_text(HEAD.replace("amount double", "amount int") + TOTALS)
+    refused = riverrun("plan", "shop.py")
+    assert refused.code == 1
+    assert 'Declare it as double and use with_columns(amount="cast(amount as int)")' in refused.out
+    assert "computed from the log" not in refused.out
 
 
 @pytest.mark.parametrize(

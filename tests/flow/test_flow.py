@@ -249,7 +249,7 @@ def test_nodes_are_those_the_ends_need_inputs_first(flow: Flow, orders: Stream, 
     joined = orders.join(users, "user")
     flow.view("joined", joined)
     assert [node.id for node in flow.nodes] == ["stream-orders", "table-users", joined.node.id]
-    assert len(flow.declared) == 4
+    assert len(flow.graph.nodes) == 4
     assert repr(flow) == "<flow shop: 3 nodes, 1 ends>"
 
 

@@ -53,6 +53,7 @@ def test_json(drawn: Flow) -> None:
     assert place[0].endswith("test_render.py") and place[1] > 0
     assert window == {
         "id": window["id"],
+        "name": None,
         "kind": "window",
         "label": "tumbling 1 min by user: n = count(), total = sum(amount)",
         "table": True,

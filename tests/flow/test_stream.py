@@ -195,7 +195,7 @@ def anything(frame: Any) -> Any:
         (lambda o, p, u: o.join(p, {"order_id": "order"}, 1, suffix=""), "suffix cannot be ''. Letters, digits"),
         (
             lambda o, p, u: o.with_columns(amount_right="1").join(p, {"order_id": "order"}, 1),
-            "join: there are two columns 'amount_right'. Choose another suffix=, or rename one side",
+            "join: there are two columns 'amount_right'. Choose another suffix=, or rename={'amount': …}",
         ),
         (lambda o, p, u: o.join("users", "user"), "join takes a stream or a table, not 'users'"),
         (lambda o, p, u: o.join(u, "user", within=1), "a join with a table takes no within. as_of finds the version"),

@@ -64,9 +64,9 @@ def play(kernel: Kernel, epochs: Sequence[Epoch], columns: Sequence[str], direct
         played.view = +played.view
         played.views.append(played.view.copy())
         played.changes.append(step.changes)
-        if step.late is not None:
-            played.late.extend(step.late.to_dicts())
-            assert (step.late["_watermark"] == start).all()
+        for late in step.late.values():
+            played.late.extend(late.to_dicts())
+            assert (late["_watermark"] == start).all()
         played.counts.update({name: getattr(step.counts["in"], name) for name in Counts.__dataclass_fields__})
         start = end
     return played

@@ -50,8 +50,8 @@ class View:
                 assert text in self.exact, f"retracted without being there: {text}"
                 del self.exact[text]
                 assert self.times.pop(text) == time, "retracted with another time than it was issued with"
-        if step.late is not None:
-            self.late.extend(step.late.to_dicts())
+        for late in step.late.values():
+            self.late.extend(late.to_dicts())
 
 
 def shown(row: Mapping[str, Any]) -> str:

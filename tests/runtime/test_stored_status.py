@@ -78,6 +78,22 @@ def test_who_holds_the_watermark_back(tmp_path: Path) -> None:
     assert (alone.held_by, alone.watermark) == ((), source.watermark)
 
 
+@pytest.mark.parametrize(("named", "who"), [(False, "partition 2 of orders"), (True, "2 of orders")])
+def test_whoever_is_silent_and_holds_time_back_is_named(tmp_path: Path, named: bool, who: str) -> None:
+    now = time.time_ns() // 1000
+    before = pl.DataFrame([("0", now - HOUR, now - HOUR), ("2", now - HOUR, now - HOUR)], schema=HEARD, orient="row")
+    slow = Watermarks().advance(before, now - HOUR)
+    silent = slow.advance(pl.DataFrame([("0", now, now)], schema=HEARD, orient="row"), now)
+    (tmp_path / "planner").mkdir()
+    said = []
+    for known in (slow, silent):
+        (tmp_path / "planner/7-x").write_bytes(msgspec.msgpack.encode({"s": known.to_bytes()}))
+        clock = SourceClock("orders", known.watermark, 0, None, named)
+        manifest = Manifest(7, 2, {}, {}, sources={"s": clock}, memory="7-x")
+        said.append(read_status("shop", last(manifest), ENDS, str(tmp_path)).sources[0].waits_for)
+    assert said == [None, f"{who}, silent for 1 h"]
+
+
 @pytest.mark.parametrize("watermark", [MIN_TIME, MAX_TIME, MAX_TIME // 2, MIN_TIME // 2])
 def test_a_watermark_that_no_calendar_has_is_none(tmp_path: Path, watermark: int) -> None:
     """Before the first row, after the end of the input, and where a row says the year 70 000."""

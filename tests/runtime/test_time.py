@@ -123,11 +123,30 @@ def test_promises_too_far_ahead_and_of_others_producers_count_for_nothing() -> N
     assert by_partition.watermarks["readings"] == at(20)
 
 
-def test_partitions_are_producers_where_nobody_names_others() -> None:
+def by_partition(**options: Any) -> Flow:
     flow = Flow("sensors")
-    flow.view(
-        "all", flow.stream("readings", SCHEMA, time="at", key="device").window(tumbling("1 minute")).agg(rows=count())
-    )
+    stream = flow.stream("readings", SCHEMA, time="at", key="device", **options)
+    flow.view("all", stream.window(tumbling("1 minute")).agg(rows=count()))
+    return flow
+
+
+def test_a_silent_partition_stops_holding_time_back_after_a_minute() -> None:
+    first = [reading(device, 10) for device in "abcdefgh"]
+    silent = [{"readings": first}, Append("readings", [reading("a", 40)], after="59 seconds"), Process()]
+    later = [*silent, Append("readings", [reading("a", 70)], after="2 seconds"), Process()]
+    options: dict[str, Any] = {"partitions": 4, "drain": False, "now": at(100)}
+    assert run_flow(by_partition(), silent, **options).watermarks["readings"] == at(10)
+    assert run_flow(by_partition(), later, **options).watermarks["readings"] == at(70)
+    assert run_flow(by_partition(idle=None), later, **options).watermarks["readings"] == at(10)
+
+
+def test_a_producer_with_a_name_is_waited_for() -> None:
+    script = [{"readings": [reading("a", 10), reading("b", 10)]}, {"readings": [reading("a", 5000)]}]
+    assert run_flow(readings(), script, drain=False).watermarks["readings"] == at(10)
+
+
+def test_partitions_are_producers_where_nobody_names_others() -> None:
+    flow = by_partition(idle=None)
     script = [{"readings": [reading(device, 10) for device in "abcdefgh"]}, {"readings": [reading("a", 500)]}]
     assert run_flow(flow, script, partitions=4, drain=False).watermarks["readings"] == at(10)
     assert run_flow(flow, script, partitions=1, drain=False).watermarks["readings"] == at(500)

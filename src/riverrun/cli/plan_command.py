@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from riverrun import figures
 from riverrun.cli.flow_file import FlowArgument, load_flow
@@ -12,13 +14,24 @@ from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_ri
 from riverrun.cli.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:
+    from riverrun.runtime.evolution import FlowPlan
     from riverrun.runtime.status import ComputedBy
 
 
-def plan(flow_file: FlowArgument, json: JsonOption = False, river: RiverOption = DEFAULT_RIVER) -> None:
+REBUILDS = 3  # what --exit-code ends with where views would be computed again
+
+
+def plan(
+    flow_file: FlowArgument,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="End with 3 where a run computes its views from the log again.")
+    ] = False,
+    json: JsonOption = False,
+    river: RiverOption = DEFAULT_RIVER,
+) -> None:
     """Compare a flow with what its last run left: which state is kept, what is rebuilt, what is refused and why.
 
-    Nothing is started or changed.
+    Nothing is started or changed. Where a run would be refused, it ends with 1.
     """
     flow = load_flow(flow_file)
     from dataclasses import asdict
@@ -32,7 +45,15 @@ def plan(flow_file: FlowArgument, json: JsonOption = False, river: RiverOption =
         fate = plan_flow(flow, None)
     if json:
         print_json(asdict(fate))
-        return
+    else:
+        _print(fate)
+    if fate.run == "refused":
+        raise typer.Exit(1)
+    if exit_code and fate.run == "rebuilds":
+        raise typer.Exit(REBUILDS)
+
+
+def _print(fate: FlowPlan) -> None:
     says = {
         "starts": "has not run yet; a run starts it",
         "resumes": f"is at epoch {fate.epoch}; a run goes on from there",
@@ -45,7 +66,10 @@ def plan(flow_file: FlowArgument, json: JsonOption = False, river: RiverOption =
     if fate.nodes:
         print_line()
         headers = ["node", "", "what happens", "declared at"]
-        print_table(headers, [[n.node, n.fate, n.note or "", n.place or "–"] for n in fate.nodes])
+        print_table(headers, [[n.name or n.node, n.fate, n.note or "", n.place or "–"] for n in fate.nodes])
+    if fate.views:
+        print_line()
+        print_table(["view", "", "columns"], [[v.view, v.fate, "; ".join(v.differences)] for v in fate.views])
     _print_expressions(fate.expressions)
 
 

@@ -218,6 +218,7 @@ def _line(status: FlowStatus) -> str:
         figures.behind(status.lag.rows, status.lag.seconds),
         "no watermark yet" if lag is None else f"watermark {_span(lag)} behind",
         f"{figures.rows(status.late)} late",
+        *(f"waits for {source.waits_for}" for source in status.sources if source.waits_for),
     ]
     if status.state != "running":
         parts.insert(0, f"{status.state}: {status.reason}" if status.reason else f"{status.state}")

@@ -21,6 +21,9 @@ from riverrun.flow.place import caller
 from riverrun.flow.schema import Schema
 from riverrun.flow.spans import positive, span
 
+Indexes = str | Sequence[Names]
+"""Columns by which rows are found fast: each a name, or a list of names that are looked for together."""
+
 AnyEnd = TypeVar("AnyEnd", bound=End)
 
 
@@ -33,7 +36,7 @@ def one_per_key(graph: Graph, node: Node, key: Names | None) -> Node:
     return graph.add(Newest(inputs=(node,), place=caller(), order=order, per=names.columns("key", key, node.schema)))
 
 
-def view(name: str, node: Node, key: Names | None, history: Duration | None) -> ViewEnd:
+def view(name: str, node: Node, key: Names | None, history: Duration | None, index: Indexes | None) -> ViewEnd:
     """A view; the hidden parts of a table's key are always part of the view's."""
     check_name(name, "view")
     chosen = names.columns("key", key, node.schema)
@@ -48,7 +51,9 @@ def view(name: str, node: Node, key: Names | None, history: Duration | None) -> 
                 f"view {name!r}: {part!r} is {node.schema[part]}, which cannot be part of a key",
                 hint="Group by its fields, or by to_json of it",
             )
-    return ViewEnd(name=name, node=node, place=caller(), key=full, history=kept)
+    found = [index] if isinstance(index, str) else index or ()
+    indexes = tuple(names.some("index", columns, node.schema) for columns in found)
+    return ViewEnd(name=name, node=node, place=caller(), key=full, history=kept, index=indexes)
 
 
 def topic(name: str, node: Node, key: Names | None) -> TopicEnd:

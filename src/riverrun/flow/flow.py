@@ -24,7 +24,7 @@ from riverrun.flow.operators.table import TableSource
 from riverrun.flow.place import caller, declaration
 from riverrun.flow.relation import Relation
 from riverrun.flow.render import document, mermaid
-from riverrun.flow.source import TopicLike, declared, source
+from riverrun.flow.source import UNSAID, TopicLike, Unsaid, declared, source
 from riverrun.flow.stream import Stream
 from riverrun.flow.table import Table
 
@@ -49,12 +49,13 @@ class Flow:
         key: Names | None = None,
         lateness: Duration = 0,
         producers: str | None = None,
-        idle: Duration | None = None,
+        idle: Duration | Unsaid | None = UNSAID,
         max_skew: Duration | None = None,
     ) -> Stream:
         """The rows of a topic. `time` is the event time's column, by default the time a row was received.
 
-        `time="_time"` is the topic's own event time: of a topic that a flow wrote, that of the flow's rows.
+        `time="_time"` is the topic's own event time: of a topic that a flow wrote, that of the flow's rows. Who is silent
+        for `idle` stops holding time back: a partition after a minute unless told otherwise, a producer never.
         """
         said = declared(topic, schema, time, key, producers)
         options = source(self.graph, said, lateness, idle, max_skew)
@@ -69,11 +70,15 @@ class Flow:
         key: Names | None = None,
         time: str | None = None,
         lateness: Duration = 0,
-        idle: Duration | None = None,
+        idle: Duration | Unsaid | None = UNSAID,
     ) -> Table:
         """The last row per key of a changelog topic, in log order; tombstones delete."""
-        options = source(self.graph, declared(topic, schema, time, key, None), lateness, idle, None, keyed=True)
-        return Table(self.graph, self.graph.add(TableSource(place=caller(), **options)))
+        said = declared(topic, schema, time, key, None)
+        options = source(self.graph, said, lateness, idle, None, keyed=True)
+        made = self.graph.add(TableSource(place=caller(), **options))
+        if said.time is None:
+            self.graph.untimed.add(made.id)
+        return Table(self.graph, made)
 
     @declaration
     def view(
@@ -82,9 +87,13 @@ class Flow:
         node: Relation,
         key: Names | None = None,
         history: Duration | None = None,
+        index: ends.Indexes | None = None,
     ) -> ViewEnd:
-        """A queryable table of the results. Of a stream without `key` every row stays; with one, the newest."""
-        end = ends.view(name, ends.one_per_key(self.graph, self._result("view", node), key), key, history)
+        """A queryable table of the results. Of a stream without `key` every row stays; with one, the newest.
+
+        Rows are found fast by their key, and by the columns in `index`: `["merchant", ["country", "day"]]`.
+        """
+        end = ends.view(name, ends.one_per_key(self.graph, self._result("view", node), key), key, history, index)
         return ends.added(self.views, end)
 
     @declaration
@@ -113,15 +122,10 @@ class Flow:
         return [*self.views.values(), *self.derived.values(), *self.alerts.values()]
 
     @property
-    def declared(self) -> list[Node]:
-        """Every node, also those that lead to no end; inputs come first."""
-        return list(self.graph.nodes.values())
-
-    @property
     def nodes(self) -> list[Node]:
         """The nodes that the ends are computed from; inputs come first."""
         used = {node.id for end in self.ends for node in below(end.node)}
-        return [node for node in self.declared if node.id in used]
+        return [node for node in self.graph.nodes.values() if node.id in used]
 
     def topics(self) -> dict[str, InputTopic]:
         """The topics the flow declares, and what it says about each."""
@@ -134,13 +138,13 @@ class Flow:
 
     def to_json(self) -> dict[str, Any]:
         """The flow as a JSON document: nodes, edges, ends."""
-        return document(self.name, self.nodes, self.ends)
+        return document(self.name, self.nodes, self.ends, self.graph.names)
 
     @declaration
     def render(self, form: str = "mermaid") -> Any:
         """A picture as Mermaid text, or with "json" the same as data."""
         names.choice("form", form, ("mermaid", "json"))
-        return self.to_json() if form == "json" else mermaid(self.nodes, self.ends)
+        return self.to_json() if form == "json" else mermaid(self.nodes, self.ends, self.graph.names)
 
     def __repr__(self) -> str:
         return f"<flow {self.name}: {len(self.nodes)} nodes, {len(self.ends)} ends>"

@@ -13,6 +13,8 @@ from riverrun.flow.schema import Schema
 
 Kind = TypeVar("Kind", bound=Node)
 
+_LONGEST_NAME = 100
+
 
 @dataclass(frozen=True, slots=True)
 class InputTopic:
@@ -44,6 +46,8 @@ class Graph:
         self.nodes: dict[str, Node] = {}
         self.reads: dict[str, InputTopic] = {}
         self.writes: dict[str, WrittenTopic] = {}
+        self.names: dict[str, str] = {}  # what people call nodes, by id
+        self.untimed: set[str] = set()  # sources of which nobody said what their time is
 
     def add(self, node: Kind) -> Kind:
         """The node with its id, or the equal one that is there already.
@@ -60,6 +64,16 @@ class Graph:
             if isinstance(known, type(node)) and _same(known, node):
                 return known
         raise AssertionError
+
+    def call(self, node: Node, name: str) -> None:
+        """Gives a node a name that no other one has."""
+        if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
+            raise Invalid(f"not a name for a node: {name!r}", hint=f"Use 1 to {_LONGEST_NAME} characters")
+        for id, known in self.names.items():
+            if known == name and id != node.id:
+                raise Invalid(f"the node at {self.nodes[id].place} is called {name!r} already", hint="Use another name")
+        if self.names.setdefault(node.id, name) != name:
+            raise Invalid(f"the node at {node.place} is called {self.names[node.id]!r} already")
 
     def read(self, topic: InputTopic) -> None:
         """Notes that the flow reads a topic; what it says must agree with what it said before."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from riverrun.ddl import Type
 from riverrun.errors import Invalid, NotFound
-from riverrun.flow.names import Names, pairs, refuse_key
+from riverrun.flow.names import Names, made, pairs, refuse_key
 from riverrun.flow.operators.join import Output, Pair
 from riverrun.flow.operators.node import Node
 from riverrun.flow.schema import Schema, common, comparable
@@ -29,9 +29,11 @@ def joined(
     right: Schema,
     on: Names | Mapping[str, str],
     suffix: str,
+    rename: Mapping[str, str] | None = None,
     extra: tuple[tuple[str, Type | None], ...] = (),
 ) -> Joined:
-    """Checks `on`, and names the result's columns; of names on both sides the right one gets `suffix`.
+    """Checks `on`, and names the result's columns; of names on both sides the right one gets `suffix`, unless `rename`
+    has another name for it.
 
     `extra` columns come last, on the right's side.
     """
@@ -43,17 +45,35 @@ def joined(
     outputs += [Output(name, "left", name, known) for name, known in left.columns if name not in mine]
     taken = {part.name.lower() for part in outputs}
     theirs = {pair.right for pair in on_pairs}
+    given = _renamed(right, theirs, rename)
     for name, known in (*((name, known) for name, known in right.columns if name not in theirs), *extra):
-        chosen = name + suffix if name.lower() in taken else name
+        chosen = given.get(name) or (name + suffix if name.lower() in taken else name)
         if chosen.lower() in taken:
-            raise Invalid(f"join: there are two columns {chosen!r}", hint="Choose another suffix=, or rename one side")
+            hint = f"Choose another suffix=, or rename={{{name!r}: …}}"
+            raise Invalid(f"join: there are two columns {chosen!r}", hint=hint)
         taken.add(chosen.lower())
         outputs.append(Output(chosen, "right", name, known))
     return Joined(on_pairs, tuple(outputs))
 
 
+def _renamed(right: Schema, keys: set[str], rename: Mapping[str, str] | None) -> dict[str, str]:
+    """The new names of columns of the right side."""
+    if not isinstance(rename, Mapping | None):
+        raise Invalid(f"rename cannot be {rename!r}", hint='Write rename={"at": "paid_at"}')
+    found = {}
+    for old, new in (rename or {}).items():
+        try:
+            known = right.resolve(old)
+        except NotFound as error:
+            raise NotFound(f"rename: {error.message} on the right", hint=error.hint) from None
+        if known in keys:
+            raise Invalid(f"rename: {known!r} is part of on, and is there once, as the left calls it")
+        found[known] = made(new)
+    return found
+
+
 def _pairs(left: Schema, right: Schema, on: Names | Mapping[str, str]) -> tuple[Pair, ...]:
-    made: list[Pair] = []
+    found: list[Pair] = []
     for mine, theirs in pairs(on):
         one, other = _resolved("left", left, mine), _resolved("right", right, theirs)
         if not comparable(left[one], right[other]):
@@ -62,12 +82,12 @@ def _pairs(left: Schema, right: Schema, on: Names | Mapping[str, str]) -> tuple[
                 hint="Cast one side",
             )
         refuse_key("on", one, left)
-        if any(one == pair.left or other == pair.right for pair in made):
+        if any(one == pair.left or other == pair.right for pair in found):
             raise Invalid(f"on: column {one!r} is there twice")
-        made.append(Pair(one, other, common(left[one], right[other])))
-    if not made:
+        found.append(Pair(one, other, common(left[one], right[other])))
+    if not found:
         raise Invalid("on needs at least one column", hint='Write on="user" or on={"left_name": "right_name"}')
-    return tuple(made)
+    return tuple(found)
 
 
 def _resolved(side: str, schema: Schema, name: str) -> str:

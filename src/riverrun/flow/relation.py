@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from riverrun.columns import WRITTEN
-from riverrun.errors import Invalid
+from riverrun.errors import Invalid, did_you_mean
 from riverrun.flow import names
 from riverrun.flow.aggregates import Aggregate, Measure, measure
 from riverrun.flow.expressions import Expression, condition, expression, item, ordering
 from riverrun.flow.graph import Graph
+from riverrun.flow.habits import METHODS
 from riverrun.flow.names import Names
 from riverrun.flow.operators.group import Group
 from riverrun.flow.operators.node import Node
@@ -22,6 +23,8 @@ from riverrun.flow.schema import Schema, comparable, is_key
 
 if TYPE_CHECKING:
     from riverrun.flow.table import Table
+
+_IN_QUOTES = 'Columns are named in SQL, in quotes: where("amount > 5"), select("user", "amount * 2 as twice")'
 
 
 class Relation:
@@ -38,6 +41,10 @@ class Relation:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {self.node.id} at {self.node.place}: {self.schema}>"
+
+    @declaration
+    def __getitem__(self, column: object) -> NoReturn:
+        raise Invalid(f"{column!r} in brackets: this is no data frame, it holds no rows", hint=_IN_QUOTES)
 
     def _add(self, kind: Callable[..., Node], *inputs: Node, **fields: Any) -> Node:
         return self.graph.add(kind(inputs=inputs or (self.node,), place=caller(), **fields))
@@ -62,6 +69,12 @@ class Relation:
                 f"{what} loses {', '.join(map(repr, lost))}, part of the table's key",
                 hint="Keep the key; leave columns out where the table is used",
             )
+
+    @declaration
+    def named(self, name: str) -> Self:
+        """The same, under a name: pictures, plans, the ledger and metrics show it instead of the node's id."""
+        self.graph.call(self.node, name)
+        return self
 
     @declaration
     def where(self, sql: str) -> Self:
@@ -192,6 +205,9 @@ class Grouped:
         self._rows = rows
         self._by = by
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise unfinished("group(…)", name)
+
     @declaration
     def agg(self, **aggregates: Aggregate) -> Table:
         """One row per group: the columns `by`, then one per aggregate."""
@@ -228,11 +244,27 @@ def _check_union(left: Schema, right: Schema) -> None:
 
 
 class Misplaced(Invalid, AttributeError):
-    """A method of streams used on a table, or the other way round."""
+    """A method that a stream or a table does not have: the other kind has it, or another library."""
 
 
-def misplaced(here: str, there: str, name: str, other: type[Relation], hint: str) -> AttributeError:
-    """The error for a method that only the other kind has, with the place; for other names the usual one."""
-    if name.startswith("_") or not callable(getattr(other, name, None)):
+def unfinished(what: str, name: str) -> AttributeError:
+    """The error for a method of something that `.agg(…)` has to follow."""
+    if name.startswith("_"):
+        return AttributeError(f"{what} has no {name!r}")
+    return Misplaced(
+        f"{caller()}: {what} has no {name!r}, it is finished by agg",
+        hint='Write .agg(n=rr.count(), total=rr.sum("amount"))',
+    )
+
+
+def missing(here: str, there: str, name: str, rows: Relation, other: type[Relation], hint: str) -> AttributeError:
+    """The error for something that this kind does not have, with the place and what is meant."""
+    if name.startswith("_"):
         return AttributeError(f"a {here} has no {name!r}")
-    return Misplaced(f"{caller()}: {name} is a method of a {there}, and this is a {here}", hint=hint)
+    place = caller()
+    if callable(getattr(other, name, None)):
+        return Misplaced(f"{place}: {name} is a method of a {there}, and this is a {here}", hint=hint)
+    if name in rows.schema:
+        return Misplaced(f"{place}: {name} is a column of this {here}", hint=_IN_QUOTES)
+    known = [name for name in dir(type(rows)) if not name.startswith("_")]
+    return Misplaced(f"{place}: a {here} has no {name!r}", hint=METHODS.get(name) or did_you_mean(name, known))

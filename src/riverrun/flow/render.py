@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riverrun.flow.operators.ends import AlertEnd, End
@@ -12,11 +12,11 @@ from riverrun.flow.operators.source import Source
 _LONGEST = 60
 
 
-def document(name: str, nodes: Sequence[Node], ends: Sequence[End]) -> dict[str, Any]:
-    """Nodes, edges and ends as plain data."""
+def document(name: str, nodes: Sequence[Node], ends: Sequence[End], names: Mapping[str, str]) -> dict[str, Any]:
+    """Nodes, edges and ends as plain data; `names` are those of nodes, by id."""
     return {
         "flow": name,
-        "nodes": [_described(node) for node in nodes],
+        "nodes": [_described(node, names.get(node.id)) for node in nodes],
         "edges": [
             *({"from": below.id, "to": node.id} for node in nodes for below in node.inputs),
             *({"from": end.node.id, "to": end.id} for end in ends),
@@ -25,9 +25,10 @@ def document(name: str, nodes: Sequence[Node], ends: Sequence[End]) -> dict[str,
     }
 
 
-def _described(node: Node) -> dict[str, Any]:
+def _described(node: Node, name: str | None) -> dict[str, Any]:
     return {
         "id": node.id,
+        "name": name,
         "kind": node.kind,
         "label": node.label,
         "table": node.is_table,
@@ -49,13 +50,13 @@ def _end(end: End) -> dict[str, Any]:
     return {**described, "file": end.place.file, "line": end.place.line}
 
 
-def mermaid(nodes: Sequence[Node], ends: Sequence[End]) -> str:
+def mermaid(nodes: Sequence[Node], ends: Sequence[End], names: Mapping[str, str]) -> str:
     """A chart from left to right: topics are cylinders, stateful nodes boxes, others rounded, ends double-edged."""
     short = {node.id: f"n{number}" for number, node in enumerate(nodes)}
     lines = ["flowchart LR"]
     for node in nodes:
         opening, closing = ("[(", ")]") if isinstance(node, Source) else ("[", "]") if node.stateful else ("(", ")")
-        lines.append(f"  {short[node.id]}{opening}{_text(node.label)}{closing}")
+        lines.append(f"  {short[node.id]}{opening}{_text(_called(node, names))}{closing}")
     for number, end in enumerate(ends):
         short[end.id] = f"e{number}"
         lines.append(f"  e{number}[[{_text(f'{end.kind} {end.name}')}]]")
@@ -63,6 +64,10 @@ def mermaid(nodes: Sequence[Node], ends: Sequence[End]) -> str:
         lines.extend(f"  {short[below.id]} --> {short[node.id]}" for below in node.inputs)
     lines.extend(f"  {short[end.node.id]} --> {short[end.id]}" for end in ends)
     return "\n".join(lines) + "\n"
+
+
+def _called(node: Node, names: Mapping[str, str]) -> str:
+    return f"{names[node.id]}: {node.label}" if node.id in names else node.label
 
 
 def _text(label: str) -> str:

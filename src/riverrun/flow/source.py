@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol
 
 from riverrun import ddl
@@ -15,6 +16,21 @@ from riverrun.flow.names import Names
 from riverrun.flow.place import caller
 from riverrun.flow.schema import STRING, TIMESTAMP, Schema, is_integral
 from riverrun.flow.spans import positive, span
+
+
+class Unsaid(Enum):
+    """Marks what a declaration leaves out where None is an answer: "never"."""
+
+    UNSAID = "unsaid"
+
+    def __repr__(self) -> str:
+        return "UNSAID"
+
+
+UNSAID = Unsaid.UNSAID
+IDLE_PARTITION = 60_000_000
+"""After how long a silent partition stops holding time back, unless the flow says otherwise. A partition has no rows when
+none of its keys has any, which says nothing about time; a named producer that is silent may come back with old rows."""
 
 
 class TopicLike(Protocol):
@@ -73,7 +89,7 @@ def source(
     graph: Graph,
     said: Said,
     lateness: Duration,
-    idle: Duration | None,
+    idle: Duration | Unsaid | None,
     max_skew: Duration | None,
     keyed: bool = False,
 ) -> dict[str, Any]:
@@ -98,12 +114,18 @@ def source(
         "event_time": time,
         "lateness": span("lateness", lateness),
         "producers": producers,
-        "idle": positive("idle", idle) if idle is not None else None,
+        "idle": _idle(idle, producers, time),
         "max_skew": positive("max_skew", max_skew) if max_skew is not None else None,
     }
     written = ddl.render(ddl.parse(text))
     graph.read(InputTopic(topic, written, key, None if time in (RECEIVED, TIME) else time, producers, caller()))
     return fields
+
+
+def _idle(idle: Duration | Unsaid | None, producers: str | None, time: str) -> int | None:
+    if isinstance(idle, Unsaid):
+        return IDLE_PARTITION if producers is None and time != RECEIVED else None
+    return positive("idle", idle) if idle is not None else None
 
 
 def _columns(topic: str, text: str) -> Schema:

@@ -10,7 +10,7 @@ from riverrun.errors import Invalid
 from riverrun.flow import names
 from riverrun.flow.aggregates import Aggregate
 from riverrun.flow.graph import WrittenTopic
-from riverrun.flow.join import joined, refuse_partial_key
+from riverrun.flow.join import Joined, joined, refuse_partial_key
 from riverrun.flow.names import Names
 from riverrun.flow.operators.apply import Apply, PerKey
 from riverrun.flow.operators.as_of import AsOf
@@ -19,16 +19,28 @@ from riverrun.flow.operators.dedupe import Dedupe
 from riverrun.flow.operators.join_streams import JoinStreams
 from riverrun.flow.operators.latest import Latest
 from riverrun.flow.operators.lookup import Lookup
+from riverrun.flow.operators.node import Row
 from riverrun.flow.operators.rows import Where
 from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.source import Source
 from riverrun.flow.operators.window import END, START, Window
 from riverrun.flow.place import caller, declaration
-from riverrun.flow.relation import Relation, known_columns, misplaced
+from riverrun.flow.relation import Relation, known_columns, missing, unfinished
 from riverrun.flow.schema import STRING, TIMESTAMP, Schema
 from riverrun.flow.spans import interval, positive
 from riverrun.flow.table import Table
-from riverrun.flow.windows import Correct, DropLate, Hopping, Late, Session, Side, Sliding, Tumbling, WindowKind
+from riverrun.flow.windows import (
+    Correct,
+    DropLate,
+    Hopping,
+    Late,
+    Session,
+    Side,
+    Sliding,
+    Tumbling,
+    WindowKind,
+    late_policy,
+)
 
 
 class Stream(Relation):
@@ -62,11 +74,7 @@ class Stream(Relation):
         """Windows of event time, to be followed by `.agg(…)`."""
         if not isinstance(window, Tumbling | Hopping | Sliding | Session):
             raise Invalid(f"not a window: {window!r}", hint='Write rr.tumbling("1 minute"), rr.session("5 minutes"), …')
-        policy = DropLate() if late is None else late
-        if not isinstance(policy, DropLate | Side | Correct):
-            raise Invalid(
-                f"not a late policy: {late!r}", hint='Write rr.drop(), rr.side("topic") or rr.correct("1 hour")'
-            )
+        policy = late_policy(late)
         names.choice("emit", emit, ("final", "update"))
         return Windowed(self, window, names.columns("by", by, self.schema), policy, emit)
 
@@ -113,30 +121,59 @@ class Stream(Relation):
         within: Duration | tuple[Duration, Duration] | None = None,
         how: str = "inner",
         suffix: str = "_right",
+        rename: Mapping[str, str] | None = None,
+        late: Late | tuple[Late, Late] | None = None,
     ) -> Stream:
-        """With a stream: pairs whose times lie `within`. With a table: its newest version when a row is processed."""
+        """With a stream: pairs whose times lie `within`. With a table: its newest version when a row is processed.
+
+        `rename` has new names for columns of the other side; else those that are on both sides get the `suffix`. `late`
+        says what becomes of rows behind the watermark, of both streams or (left, right) of each.
+        """
         self._check_other("join", other)
         for node in (self.node, other.node):
             known_columns("join", node)
         if isinstance(other, Table):
-            return self._lookup(other, on, within, how, suffix)
+            if within is not None or late is not None:
+                what = "within" if within is not None else "late: its rows are never late"
+                hint = "as_of finds the version valid at the row's time"
+                raise Invalid(f"a join with a table takes no {what}", hint=hint)
+            return self._lookup(other, on, how, joined(self.schema, other.schema, on, suffix, rename))
         if within is None:
             raise Invalid(
                 "a join of two streams needs within", hint='Write within="1 hour" or within=("0 s", "1 hour")'
             )
         names.choice("how", how, ("inner", "left", "right", "full"))
         lo, hi = interval("within", within)
-        made = joined(self.schema, other.schema, on, suffix)
-        fields = {"on": made.on, "how": how, "outputs": made.outputs, "lo": lo, "hi": hi}
+        policies = self._late_rows(other, how, late)
+        made = joined(self.schema, other.schema, on, suffix, rename)
+        fields = {"on": made.on, "how": how, "outputs": made.outputs, "lo": lo, "hi": hi, "late": policies}
         return Stream(self.graph, self._add(JoinStreams, self.node, other.node, **fields))
 
-    def _lookup(self, table: Table, on: Names | Mapping[str, str], within: object, how: str, suffix: str) -> Stream:
-        if within is not None:
-            raise Invalid("a join with a table takes no within", hint="as_of finds the version valid at the row's time")
+    def _lookup(self, table: Table, on: Names | Mapping[str, str], how: str, made: Joined) -> Stream:
         names.choice("how", how, ("inner", "left"))
-        made = joined(self.schema, table.schema, on, suffix)
         refuse_partial_key("join", table.node, made.on)
         return Stream(self.graph, self._add(Lookup, self.node, table.node, on=made.on, how=how, outputs=made.outputs))
+
+    def _late_rows(self, other: Stream, how: str, late: Late | tuple[Late, Late] | None) -> tuple[Late, Late]:
+        """What a join of streams does with late rows of either side."""
+        one, two = late if isinstance(late, tuple) and len(late) == 2 else (late, late)
+        policies = (late_policy(one), late_policy(two))
+        if policies[0].horizon != policies[1].horizon:
+            raise Invalid("join: rr.correct is for both sides, or for none", hint='Write late=rr.correct("1 hour")')
+        if isinstance(policies[0], Correct) and how != "inner":
+            raise Invalid(
+                f"join: rr.correct is for inner joins; a {how} join has said that a row has no partner",
+                hint="Say a larger lateness= where the topics are read, or put late rows aside: rr.side(…)",
+            )
+        for rows, policy in zip((self, other), policies, strict=True):
+            if isinstance(policy, Side):
+                rows._write_late(policy)
+        return policies
+
+    def _write_late(self, policy: Side) -> None:
+        """Notes that late rows of this stream go to a topic, with the watermark they missed."""
+        columns = Schema((*self.schema.columns, ("_watermark", TIMESTAMP)), self.schema.open)
+        self.graph.write(WrittenTopic(policy.topic, columns, True, caller()))
 
     @declaration
     def as_of(
@@ -146,6 +183,7 @@ class Stream(Relation):
         how: str = "inner",
         late: Late | None = None,
         suffix: str = "_right",
+        rename: Mapping[str, str] | None = None,
     ) -> Stream:
         """Each row with the table's version valid at the row's time, and that version's id as `_version`.
 
@@ -160,10 +198,22 @@ class Stream(Relation):
         names.choice("how", how, ("inner", "left"))
         for node in (self.node, table.node):
             known_columns("as_of", node)
-        made = joined(self.schema, table.schema, on, suffix, extra=(("_version", STRING),))
+        self._refuse_untimed(table)
+        made = joined(self.schema, table.schema, on, suffix, rename, extra=(("_version", STRING),))
         refuse_partial_key("as_of", table.node, made.on)
         fields = {"on": made.on, "how": how, "outputs": made.outputs, "late": policy}
         return Stream(self.graph, self._add(AsOf, self.node, table.node, **fields))
+
+    def _refuse_untimed(self, table: Table) -> None:
+        """A table of which nobody said a time has that of arrival, which event times cannot be compared with."""
+        node = table.node
+        while isinstance(node, Row) and len(node.inputs) == 1:
+            node = node.inputs[0]
+        if node.id in self.graph.untimed:
+            raise Invalid(
+                f"as_of: table {node.label!r} has no time, so nobody knows which version was valid when",
+                hint='Write flow.table(…, time="updated_at"); time="_received" goes by when versions came in',
+            )
 
     def _timestamp(self, what: str, name: str) -> str:
         (found,) = names.columns(what, name, self.schema)
@@ -179,7 +229,7 @@ class Stream(Relation):
             )
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise misplaced("stream", "table", name, Table, "group(…).agg(…) and latest(…) make a table of a stream")
+        raise missing("stream", "table", name, self, Table, "group(…).agg(…) and latest(…) make a table of a stream")
 
 
 class Windowed:
@@ -191,6 +241,9 @@ class Windowed:
         self._by = by
         self._late = late
         self._emit = emit
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise unfinished("window(…)", name)
 
     @declaration
     def agg(self, **aggregates: Aggregate) -> Table:
@@ -205,7 +258,6 @@ class Windowed:
                 hint = "Use rr.tumbling, rr.hopping or rr.sliding"
                 raise Invalid(f"{made.name}: rate needs a window of fixed length, and sessions have none", hint=hint)
         if isinstance(self._late, Side):
-            columns = Schema((*rows.schema.columns, ("_watermark", TIMESTAMP)), rows.schema.open)
-            rows.graph.write(WrittenTopic(self._late.topic, columns, True, caller()))
+            rows._write_late(self._late)
         fields = {"window": self._window, "by": self._by, "late": self._late, "emit": self._emit}
         return rows._table(Window, measures=measures, **fields)

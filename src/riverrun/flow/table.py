@@ -17,7 +17,7 @@ from riverrun.flow.operators.node import Node, Row
 from riverrun.flow.operators.versus import Versus
 from riverrun.flow.operators.window import END, START, Window
 from riverrun.flow.place import declaration
-from riverrun.flow.relation import Relation, known_columns, misplaced
+from riverrun.flow.relation import Relation, known_columns, missing
 from riverrun.flow.spans import positive
 from riverrun.flow.windows import Session, Sliding
 
@@ -34,15 +34,25 @@ class Table(Relation):
         return self.node.key
 
     @declaration
-    def join(self, other: Table, on: Names | Mapping[str, str], how: str = "inner", suffix: str = "_right") -> Table:
-        """The join of the two current tables, maintained: `how` is inner, left or full. Null keys match nothing."""
+    def join(
+        self,
+        other: Table,
+        on: Names | Mapping[str, str],
+        how: str = "inner",
+        suffix: str = "_right",
+        rename: Mapping[str, str] | None = None,
+    ) -> Table:
+        """The join of the two current tables, maintained: `how` is inner, left or full. Null keys match nothing.
+
+        `rename` has new names for columns of the other table; else those that are on both sides get the `suffix`.
+        """
         self._check_other("join", other)
         if not isinstance(other, Table):
             raise Invalid("a table joins a table", hint="stream.join(table, on=…) looks a stream's rows up in a table")
         names.choice("how", how, ("inner", "left", "full"))
         for node in (self.node, other.node):
             known_columns("join", node)
-        made = joined(self.schema, other.schema, on, suffix)
+        made = joined(self.schema, other.schema, on, suffix, rename)
         node = self._add(JoinTables, self.node, other.node, on=made.on, how=how, outputs=made.outputs)
         return Table(self.graph, node)
 
@@ -83,7 +93,7 @@ class Table(Relation):
     def __getattr__(self, name: str) -> NoReturn:
         from riverrun.flow.stream import Stream
 
-        raise misplaced("table", "stream", name, Stream, "t.changes() makes a stream of a table")
+        raise missing("table", "stream", name, self, Stream, "t.changes() makes a stream of a table")
 
 
 def _window(node: Node) -> Window | None:

@@ -100,6 +100,14 @@ WindowKind = Tumbling | Hopping | Sliding | Session
 Late = DropLate | Side | Correct
 
 
+def late_policy(late: Late | None) -> Late:
+    """The policy that was given; None: late rows are dropped."""
+    policy = DropLate() if late is None else late
+    if not isinstance(policy, DropLate | Side | Correct):
+        raise Invalid(f"not a late policy: {late!r}", hint='Write rr.drop(), rr.side("topic") or rr.correct("1 hour")')
+    return policy
+
+
 @declaration
 def tumbling(size: Duration, offset: Duration | None = None) -> Tumbling:
     """Windows of one size without gaps, aligned to 1970-01-01T00:00:00Z plus `offset`."""

@@ -1,8 +1,8 @@
 """`s.join(s2, on, within)`: pairs of rows with equal keys and `lo ≤ right time - left time ≤ hi`, each pair once.
 
 A row of an outer side that has no partner is issued alone, once the watermark has passed the last time a partner could
-have. It is never issued both alone and in a pair. A row older than the watermark at the epoch's start is late: dropped
-and counted.
+have. It is never issued both alone and in a pair. A row older than the watermark at the epoch's start, and by more than
+the `horizon`, is late: counted, and dropped or handed on.
 
 A retraction takes back the row with its `_partition` and `_offset`: the pairs it is in, and a partner that is left
 with none is issued alone if its time is over. Retractions are not late: operators that correct hold the watermark back
@@ -25,12 +25,12 @@ import polars as pl
 from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import Counts, EpochClock, Step
-from riverrun.kernels.lateness import in_time
+from riverrun.kernels.lateness import in_time, late_rows, missed
 from riverrun.kernels.matching import IS_THERE, STAMP, WAS_THERE, KeptRows, marked, near, replaced
 from riverrun.kernels.pairing import JoinSide, PairedRows, alone, pair_id, pairs, sides_of
 from riverrun.kernels.sides import LEFT, RIGHT, Sides
 from riverrun.kernels.weights import signed
-from riverrun.state.frames import beside, constant, keep, numbers, pick, series, stack, take, typed, without_nulls
+from riverrun.state.frames import Mask, beside, constant, keep, numbers, pick, series, stack, take, typed, without_nulls
 from riverrun.state.hashing import Hashes, hash_columns
 from riverrun.state.table import State, StateTable, TableSpec
 
@@ -48,6 +48,8 @@ class JoinStreamsKernel:
     how: str
     lo: int
     hi: int
+    horizon: int = 0  # rows are late only when they are this much behind the watermark
+    aside: frozenset[str] = frozenset()  # the inputs whose late rows are handed on
 
     def __post_init__(self) -> None:
         if self.how not in _OUTER:
@@ -74,6 +76,7 @@ class JoinStreamsKernel:
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         both = self._both
+        clock = EpochClock(clock.epoch, clock.start - self.horizon, clock.end - self.horizon)
         changed = [self._changed(side, state[side.name], inputs[side.name], clock) for side in both]
         hashes = [hash_columns(rows, side.on) for side, rows in zip(both, changed, strict=True)]
         concerned = self._concerned(state, changed, hashes, clock)
@@ -82,12 +85,21 @@ class JoinStreamsKernel:
             gone, came = (numbers(rows.get_column(mark)) for mark in (WAS_THERE, IS_THERE))
             low = clock.end - side.kept.time
             side.kept.update(state[side.name], keep(rows, gone), keep(rows, came), low, hashed[came])
-        counts: dict[str, Counts] = {side.name: self._counts(inputs[side.name], clock) for side in both}
-        return Step(changes, counts)
+        counts: dict[str, Counts] = {}
+        late: dict[str, pl.DataFrame] = {}
+        for side in both:
+            rows = inputs[side.name]
+            timely = in_time(numbers(rows.get_column(TIME)), clock)
+            aside = late_rows(rows, timely) if side.name in self.aside else rows.clear()
+            counts[side.name] = self._counts(timely, len(aside))
+            if len(aside):
+                late[side.name] = missed(aside, clock)
+        return Step(changes, counts, late)
 
-    def _counts(self, arrived: pl.DataFrame, clock: EpochClock) -> Counts:
-        timely = int(in_time(numbers(arrived.get_column(TIME)), clock).sum())
-        return Counts(read=len(arrived), accepted=timely, late_dropped=len(arrived) - timely)
+    def _counts(self, timely: Mask, aside: int) -> Counts:
+        accepted = int(timely.sum())
+        dropped = len(timely) - accepted - aside
+        return Counts(read=len(timely), accepted=accepted, late_dropped=dropped, late_aside=aside)
 
     def _changed(self, side: JoinSide, table: StateTable, arrived: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         """Rows that come (after, not before) and go (before, not after)."""

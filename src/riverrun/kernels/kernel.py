@@ -8,7 +8,7 @@ Rows are Polars frames with the node's value columns and hidden ones: `_time` (I
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import polars as pl
@@ -50,12 +50,12 @@ class Step:
     """What an epoch gives: the net changes of the node, the ledger of each input, and late rows for a side topic.
 
     `changes` has the value columns, `_time` and `_weight`, old rows (-1) before new ones (+1), and no pairs that
-    cancel. `late` has the input's columns and `_watermark`, the watermark the row missed.
+    cancel. `late` has, by input, its columns and `_watermark`, the watermark the row missed.
     """
 
     changes: pl.DataFrame
     counts: Mapping[str, Counts]
-    late: pl.DataFrame | None = None
+    late: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
 class Kernel(Protocol):

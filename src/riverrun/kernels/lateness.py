@@ -49,5 +49,9 @@ def accounted(
         late_aside=len(late) if aside else 0,
         corrected=corrected,
     )
-    missed = beside(late, [constant(WATERMARK, clock.start, pl.Int64(), late.height)]) if aside else None
-    return Step(changes, {"in": counts}, missed)
+    return Step(changes, {"in": counts}, {"in": missed(late, clock)} if aside else {})
+
+
+def missed(late: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
+    """Late rows with the watermark that they missed."""
+    return beside(late, [constant(WATERMARK, clock.start, pl.Int64(), late.height)])

@@ -120,6 +120,15 @@ class Watermarks:
         worst = self.live.sort("time", "received", "producer").head(limit)
         return [Holder(producer, time, heard) for producer, time, heard in worst.rows()]
 
+    def silence(self, longest: int) -> int | None:
+        """Since when the one that holds the watermark back most is silent, if others went on for longer than `longest`
+        without it; None if it is only slow."""
+        worst = self.holders(1)
+        if not worst:
+            return None
+        ahead = self.live.filter(pl.col("time") > worst[0].time).get_column("received").max()
+        return worst[0].heard if isinstance(ahead, int) and ahead - worst[0].heard > longest else None
+
     def to_bytes(self) -> bytes:
         """The memory (not the settings): some 20 bytes and the name for each kept producer, before compression."""
         lines = [column.to_arrow() for column in self.producers]

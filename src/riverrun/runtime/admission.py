@@ -120,8 +120,13 @@ def check_declared(declared: InputTopic, spec: StoredSpec) -> None:
             hint = did_you_mean(column.name, there)
             raise Conflict(f"{declared.place}: topic {spec.name} has no column {column.name!r}", hint=hint)
         if there[column.name] != column.type:
+            cast = f'with_columns({column.name}="cast({column.name} as {column.type})")'
             raise Conflict(
-                f"{declared.place}: column {column.name!r} of topic {spec.name} is {there[column.name]}, not {column.type}"
+                f"{declared.place}: column {column.name!r} of topic {spec.name} is {there[column.name]}, not {column.type}",
+                hint=f"Declare it as {there[column.name]} and use {cast}, or read another topic",
             )
     if declared.key and tuple(declared.key) != spec.key:
-        raise Conflict(f"{declared.place}: the key of topic {spec.name} is {list(spec.key)}, not {list(declared.key)}")
+        raise Conflict(
+            f"{declared.place}: the key of topic {spec.name} is {list(spec.key)}, not {list(declared.key)}",
+            hint=f"Write key={list(spec.key)!r}, or read another topic" if spec.key else "Leave key= out",
+        )

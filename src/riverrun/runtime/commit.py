@@ -125,7 +125,9 @@ class Committer:
         for reading in self._job.readings:
             for source in reading.watermarks:
                 end = control.watermarks[source][1]
-                found[source] = SourceClock(reading.topic, end, reading.lateness, reading.idle)
+                found[source] = SourceClock(
+                    reading.topic, end, reading.lateness, reading.idle, reading.producers is not None
+                )
         return found
 
     def _changes(self, end: ViewEnd, result: EpochResult) -> pa.Table | list[Settled]:

@@ -15,7 +15,7 @@ from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, RECEIVED, TIME, WATER
 from riverrun.errors import Corrupt
 from riverrun.failpoints import failpoint
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
-from riverrun.runtime.compile.job import Operator, with_carried
+from riverrun.runtime.compile.job import Aside, Operator, with_carried
 from riverrun.runtime.control import Control, Report
 from riverrun.runtime.exchange import Exchange
 from riverrun.runtime.packing import (
@@ -84,8 +84,9 @@ class Host:
         failpoint("host.committed")
         for name, counts in step.counts.items():
             self.report.count(operator.id, name, asdict(counts))
-        if step.late is not None and operator.late_topic and len(step.late):
-            self._outbox.message(number or 0, LATE, _late(operator, step.late))
+        for name, late in step.late.items():
+            if len(late):
+                self._outbox.message(number or 0, LATE, _late(operator.id, operator.late[name], late))
         changes = step.changes
         if RECEIVED in operator.output.names and RECEIVED not in changes.columns:  # rows that came to be in this epoch
             received = constant(RECEIVED, control.received, pl.Int64(), changes.height)
@@ -149,10 +150,8 @@ def run_stage(
     yield from ((packer.batch(), rows) for rows in waiting if rows)
 
 
-def _late(operator: Operator, late: pl.DataFrame) -> bytes:
-    assert operator.late_topic is not None
-    assert operator.late is not None
+def _late(node: str, aside: Aside, late: pl.DataFrame) -> bytes:
     table = late.select(
-        *(pl.col(name) for name in operator.late.names[:-1]), pl.col(WATERMARK).cast(_STAMP), pl.col(TIME).cast(_STAMP)
+        *(pl.col(name) for name in aside.columns.names[:-1]), pl.col(WATERMARK).cast(_STAMP), pl.col(TIME).cast(_STAMP)
     ).to_arrow()
-    return msgspec.msgpack.encode((operator.late_topic, operator.id, as_stream(table)))
+    return msgspec.msgpack.encode((aside.topic, node, as_stream(table)))

@@ -17,7 +17,8 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     """Where the rows went that one input of a node has read, in total.
 
     Late are those that came when nothing could count them any more: dropped, or put aside. `corrected` is no part of the
-    sum but some of the accepted ones: they came to a window that had been issued, which was issued again.
+    sum but some of the accepted ones: they came to a window that had been issued, which was issued again. `name` is what the flow calls
+    the node, if it does.
     """
 
     node: str
@@ -29,11 +30,17 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     duplicates: int = 0
     quarantined: int = 0
     corrected: int = 0
+    name: str | None = None
 
     @property
     def late(self) -> int:
         """Rows that came too late to count."""
         return self.late_dropped + self.late_aside
+
+    @property
+    def called(self) -> str:
+        """The node's name, or its id."""
+        return self.name or self.node
 
     @property
     def missing(self) -> int:
@@ -45,7 +52,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
         return int(getattr(self, kind))
 
 
-LEDGER_COUNTS = LedgerEntry.__struct_fields__[2:]
+LEDGER_COUNTS = LedgerEntry.__struct_fields__[2:-1]
 LEDGER_PARTS = ("accepted", "late_dropped", "late_aside", "duplicates", "quarantined")  # what `read` is the sum of
 
 EpochCounts = Mapping[str, Mapping[str, Mapping[str, int]]]
@@ -85,4 +92,8 @@ def add_up(job: Job, before: list[dict[str, Any]] | None, counts: EpochCounts) -
         for input, count in inputs.items():
             for kind, number in count.items():
                 totals[node, input][kind] += number
+    for entry in totals.values():
+        entry.pop("name", None)
+        if entry["node"] in job.names:
+            entry["name"] = job.names[entry["node"]]
     return list(totals.values())

@@ -17,12 +17,14 @@ from riverrun.views import Last
 
 
 class SourceClock(msgspec.Struct):
-    """How far event time has come at a source, and what it follows from."""
+    """How far event time has come at a source, and what it follows from; `named`: producers have names, else they are
+    partitions."""
 
     topic: str
     watermark: int
     lateness: int
     idle: int | None
+    named: bool = False
 
 
 class Manifest(msgspec.Struct):

@@ -67,7 +67,7 @@ def _window(node: Window, inputs: Mapping[str, Columns]) -> Kernel:
     aggregates = _aggregates(node.measures, columns, node.inputs[0].retracts, span)
     policy: dict[str, Any] = {
         "horizon": node.late.horizon,
-        "aside": node.late_topic is not None,
+        "aside": bool(node.late_topics),
         "update": node.emit == "update",
     }
     match node.window:
@@ -129,6 +129,17 @@ def _as_of(node: AsOf, inputs: Mapping[str, Columns]) -> Kernel:
     )
 
 
+def _join_streams(node: JoinStreams, inputs: Mapping[str, Columns]) -> Kernel:
+    return JoinStreamsKernel(
+        _sides(node, inputs),
+        node.how,
+        node.lo,
+        node.hi,
+        horizon=node.late[0].horizon,
+        aside=frozenset(node.late_topics),
+    )
+
+
 def _join_tables(node: JoinTables, inputs: Mapping[str, Columns]) -> Kernel:
     sides = _sides(node, inputs)
     hidden = [JoinOutput(name, "left", name) for name in node.left.key if name not in node.left.schema]
@@ -169,7 +180,7 @@ KERNELS: dict[type[Node], Callable[[Any, Mapping[str, Columns]], Kernel]] = {
     Changes: lambda node, inputs: ChangesKernel(node.inputs[0].key, inputs["in"], tuple(node.inputs[0].schema)),
     Dedupe: lambda node, inputs: DedupeKernel(node.on, node.within, inputs["in"]),
     Group: _group,
-    JoinStreams: lambda node, inputs: JoinStreamsKernel(_sides(node, inputs), node.how, node.lo, node.hi),
+    JoinStreams: _join_streams,
     JoinTables: _join_tables,
     Latest: lambda node, inputs: LatestKernel(node.by, inputs["in"]),
     Lookup: lambda node, inputs: LookupKernel(_sides(node, inputs), node.how, retracts=node.left.retracts),

@@ -70,12 +70,10 @@ def _columns(job: Job, end: End) -> pa.Schema:
 def _aside_specs(job: Job, inputs: Mapping[str, Topic], suffix: str) -> list[TopicSpec]:
     """The topics for late rows and for rows that cannot be taken in."""
     found: dict[str, pa.Schema] = {}
-    for operator in (operator for stage in job.stages for operator in stage):
-        if operator.late_topic is not None:
-            assert operator.late is not None
-            known = found.setdefault(operator.late_topic, operator.late)
-            if known != operator.late:
-                raise Invalid(f"topic {operator.late_topic} gets late rows of other types: {known} and {operator.late}")
+    for aside in (aside for stage in job.stages for operator in stage for aside in operator.late.values()):
+        known = found.setdefault(aside.topic, aside.columns)
+        if known != aside.columns:
+            raise Invalid(f"topic {aside.topic} gets late rows of other types: {known} and {aside.columns}")
     for reading in job.readings:
         if reading.max_skew is not None:
             found[quarantine_topic(reading.topic)] = quarantine_schema(inputs[reading.topic].schema)

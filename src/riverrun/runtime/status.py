@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from riverrun.durations import show
 from riverrun.runtime.ledger import LedgerEntry
 
 FlowState = Literal[
@@ -37,13 +38,24 @@ class SlowProducer(msgspec.Struct, frozen=True):
 
 class SourceStatus(msgspec.Struct, frozen=True):
     """A source's watermark, its distance in seconds from the wall clock, and the producers that hold it back. None before
-    the first row with a time, and after the end of the input."""
+    the first row with a time, and after the end of the input. `silent` says for how many seconds the first of those
+    producers has said nothing while others went on; None where it is not so. Without names, producers are partitions."""
 
     source: str
     topic: str
     watermark: datetime | None = None
     behind: float | None = None
     held_by: tuple[SlowProducer, ...] = ()
+    silent: float | None = None
+    named: bool = False
+
+    @property
+    def waits_for(self) -> str | None:
+        """Who holds time back by saying nothing, as people read it."""
+        if self.silent is None:
+            return None
+        who = (self.held_by[0].producer or "(no name)") if self.named else f"partition {self.held_by[0].producer}"
+        return f"{who} of {self.topic}, silent for {show(round(self.silent) * 1_000_000)}"
 
 
 class NodeSize(msgspec.Struct, frozen=True):

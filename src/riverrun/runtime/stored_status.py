@@ -18,6 +18,8 @@ from riverrun.runtime.planner_memory import read_memory
 from riverrun.runtime.status import Lag, NodeSize, SlowProducer, SourceStatus, StateSize, StoredStatus
 from riverrun.views import Last
 
+_SILENT = 10_000_000  # whoever has said nothing for this long, while others went on, is named
+
 
 def read_status(flow: str, last: Last, ends: Mapping[str, Mapping[int, int]], home: str) -> StoredStatus:
     """`last` is the flow's newest epoch, `ends` where each of its topics ends now, `home` the flow's directory."""
@@ -63,9 +65,18 @@ def _source(name: str, clock: SourceClock, remembered: bytes | None, now: int) -
     watermark = _moment(clock.watermark)
     if watermark is None:
         return SourceStatus(name, clock.topic)
-    holders = Watermarks.from_bytes(remembered, clock.lateness, clock.idle).holders() if remembered else []
-    held_by = tuple(SlowProducer(one.producer, _moment(one.time), _moment(one.heard)) for one in holders)
-    return SourceStatus(name, clock.topic, watermark, _seconds(now - clock.watermark), held_by)
+    producers = Watermarks.from_bytes(remembered, clock.lateness, clock.idle) if remembered else Watermarks()
+    held_by = tuple(SlowProducer(one.producer, _moment(one.time), _moment(one.heard)) for one in producers.holders())
+    silent = producers.silence(_SILENT)
+    return SourceStatus(
+        name,
+        clock.topic,
+        watermark,
+        _seconds(now - clock.watermark),
+        held_by,
+        silent=None if silent is None else _seconds(now - silent),
+        named=clock.named,
+    )
 
 
 def _measure_state(manifest: Manifest) -> StateSize:

@@ -93,7 +93,7 @@ class Collector:
     def _of_flows(self) -> Iterator[Metric]:
         flows = self._answered()
         ledger = [
-            ((status.flow, entry.node, entry.input, kind), entry.count(kind))
+            ((status.flow, entry.called, entry.input, kind), entry.count(kind))
             for status in flows
             for entry in status.ledger
             for kind in LEDGER_COUNTS

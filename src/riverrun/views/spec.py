@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +25,8 @@ class ViewSpec:
 
     `schema` is a DDL string or an Arrow schema. `key` names the columns that identify a row; null parts compare
     equal; without key columns the view has at most one row. `hidden` columns are stored and may be part of the
-    key, but readers do not see them. `history` keeps versions for `as_of` that long.
+    key, but readers do not see them. `history` keeps versions for `as_of` that long. `indexes` are the columns, or
+    lists of them, by which rows are found fast beside the key.
     """
 
     name: str
@@ -34,6 +36,7 @@ class ViewSpec:
     topics: tuple[str, ...] = ()
     history: Duration | None = None
     hidden: tuple[str, ...] = ()
+    indexes: tuple[tuple[str, ...], ...] = ()
     history_micros: int | None = field(init=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
@@ -44,16 +47,18 @@ class ViewSpec:
         object.__setattr__(self, "key", tuple(self.key))
         object.__setattr__(self, "topics", tuple(sorted(self.topics)))
         object.__setattr__(self, "hidden", tuple(self.hidden))
+        object.__setattr__(self, "indexes", tuple(map(tuple, self.indexes)))
         object.__setattr__(self, "history_micros", None if self.history is None else micros(self.history))
         _check_name(self.name)
         names = [column.name for column in columns]
         _check_columns(self.name, names)
-        for name in (*self.key, *self.hidden):
+        for name in (*self.key, *self.hidden, *chain.from_iterable(self.indexes)):
             if name not in names:
                 raise Invalid(f"view {self.name!r} has no column {name!r}", hint=did_you_mean(name, names))
-        for name in self.key:
+        for name in (*self.key, *chain.from_iterable(self.indexes)):
             if is_nested(self.arrow.field(name).type):
-                raise Invalid(f"view {self.name!r}: column {name!r} cannot be a key, it is an array, map or struct")
+                what = "a key" if name in self.key else "in an index"
+                raise Invalid(f"view {self.name!r}: column {name!r} cannot be {what}, it is an array, map or struct")
 
     @cached_property
     def arrow(self) -> pa.Schema:
@@ -86,6 +91,7 @@ class ViewSpec:
             "topics": list(self.topics),
             "history": self.history_micros,
             "hidden": list(self.hidden),
+            "indexes": [list(columns) for columns in self.indexes],
         }
 
     @classmethod
@@ -100,10 +106,11 @@ class ViewSpec:
             topics=tuple(plain["topics"]),
             history=None if history is None else timedelta(microseconds=history),
             hidden=tuple(plain["hidden"]),
+            indexes=tuple(plain.get("indexes", ())),  # stores from before there were any do not say
         )
 
     def must_equal(self, declared: ViewSpec) -> None:
-        """`Conflict` naming the first difference to what was declared before; `history` may change at any time."""
+        """`Conflict` naming the first difference to what was declared before; `history` and `indexes` may change at any time."""
         for part in ("name", "flow", "schema", "key", "topics", "hidden"):
             before, now = getattr(declared, part), getattr(self, part)
             if before != now:

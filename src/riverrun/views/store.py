@@ -52,7 +52,8 @@ class Store(ABC):
 
     @abstractmethod
     def declare(self, spec: ViewSpec) -> None:
-        """Create the view, or check that it is what it was; `Conflict` names the difference. `history` may change."""
+        """Create the view, or check that it is what it was; `Conflict` names the difference. `history` and
+        `indexes` may change."""
 
     @abstractmethod
     def keep_only(self, flow: str, fence: int, views: Collection[str]) -> None:

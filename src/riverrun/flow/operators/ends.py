@@ -48,12 +48,13 @@ class End:
 class ViewEnd(End):
     """A queryable table. Without a key of its own it has the node's; a stream's rows are told apart by their hidden id.
 
-    `history` in microseconds keeps versions.
+    `history` in microseconds keeps versions; `index` has lists of columns by which rows are found fast.
     """
 
     kind = "view"
     settling = "net"
     history: int | None = None
+    index: tuple[tuple[str, ...], ...] = ()
 
     @property
     def keeps_all(self) -> bool:

@@ -121,9 +121,9 @@ class Node:
         return ()
 
     @property
-    def late_topic(self) -> str | None:
-        """Where its late rows go, if anywhere."""
-        return None
+    def late_topics(self) -> Mapping[str, str]:
+        """Where the late rows of its inputs go, of those whose rows go anywhere."""
+        return {}
 
     @property
     def row_id_is_position(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -70,22 +70,22 @@ class Window(Node):
         return f"{self.window}{by}: " + ", ".join(f"{part.name} = {part}" for part in self.measures)
 
     @property
-    def late_topic(self) -> str | None:
-        return self.late.topic if isinstance(self.late, Side) else None
+    def late_topics(self) -> Mapping[str, str]:
+        return {"in": self.late.topic} if isinstance(self.late, Side) else {}
 
     def needs(self, wanted: Columns) -> tuple[Columns, ...]:
         read = {column for measure in self.measures for column in measure.columns}
         # late rows are written as they came
-        return (frozenset(read) | frozenset(self.inputs[0].schema if self.late_topic else self.by),)
+        return (frozenset(read) | frozenset(self.inputs[0].schema if self.late_topics else self.by),)
 
     def reads(self, number: int, columns: Sequence[str]) -> Wanted:
         wanted = aggregated(self.by, self.measures)
-        if self.late_topic:
+        if self.late_topics:
             wanted += [(name, None) for name in self.inputs[0].schema if name not in self.by]
         return wanted
 
     def passed_by(self, number: int) -> Columns:
-        return frozenset(self.inputs[0].schema) - frozenset(self.by) if self.late_topic else frozenset()
+        return frozenset(self.inputs[0].schema) - frozenset(self.by) if self.late_topics else frozenset()
 
     def resolve(self, inputs: InputTypes) -> list[tuple[str, Type | None]]:
         return resolve_aggregates(super().resolve(inputs), self.measures, inputs["in"])

@@ -23,6 +23,7 @@ from riverrun.runtime.compile.branch import Analyst, Branches, Request, Target
 from riverrun.runtime.compile.job import (
     MOMENT,
     RAW,
+    Aside,
     Branch,
     Correction,
     Engine,
@@ -73,6 +74,7 @@ class _Compiler:
             stages=tuple(tuple(stages[stage]) for stage in sorted(stages)),
             branches=tuple(self._branches.laid),
             transforms=tuple(transforms),
+            names=dict(flow.graph.names),
         )
         views = {end.id: view_spec(flow, job, end) for end in flow.views.values()}
         return replace(job, views=views, keys={end.id: end.key for end in flow.derived.values()})
@@ -121,8 +123,11 @@ class _Compiler:
             kernel=kernel_of(node, seen),
             inputs=node.input_names,
             lags=lags(node),
-            late_topic=node.late_topic,
-            late=late_schema(inputs["in"], node.inputs[0].schema) if node.late_topic else None,
+            late={
+                name: Aside(node.late_topics[name], late_schema(inputs[name], below.schema))
+                for name, below in zip(node.input_names, node.inputs, strict=False)
+                if name in node.late_topics
+            },
             output=output,
             timed=node.timed,
         )

@@ -82,6 +82,14 @@ class Branch:
 
 
 @dataclass(frozen=True)
+class Aside:
+    """A topic for late rows, and its columns."""
+
+    topic: str
+    columns: pa.Schema
+
+
+@dataclass(frozen=True)
 class Operator:
     """A stateful node with its kernel."""
 
@@ -89,8 +97,7 @@ class Operator:
     kernel: Kernel
     inputs: tuple[str, ...]
     lags: Mapping[str, int]  # id of a planned watermark → how far the node's lags it
-    late_topic: str | None
-    late: pa.Schema | None  # columns of the late topic
+    late: Mapping[str, Aside]  # where the late rows of its inputs go, of those whose rows go anywhere
     output: pa.Schema  # value columns
     timed: bool  # the passing of time alone may change its results
 
@@ -159,6 +166,7 @@ class Job:
     transforms: tuple[Transformed, ...] = ()
     views: Mapping[str, ViewSpec] = field(default_factory=dict)  # end id → how its store keeps it
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of derived topics, by end id
+    names: Mapping[str, str] = field(default_factory=dict)  # what people call nodes, by id
 
     @property
     def sources(self) -> Mapping[str, pa.Schema]:

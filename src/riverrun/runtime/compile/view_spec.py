@@ -30,4 +30,5 @@ def view_spec(flow: Flow, job: Job, end: ViewEnd) -> ViewSpec:
         topics=tuple(topics_below(end.node)),
         history=None if end.history is None else end.history / 1_000_000,
         hidden=hidden,
+        indexes=end.index,
     )

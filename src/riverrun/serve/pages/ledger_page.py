@@ -48,7 +48,7 @@ def draw(history: History, asked: Asked) -> Drawn:
     rows = []
     for entry in sorted(entries, key=lambda entry: (order.get(entry.node, len(order)), entry.input != "topic")):
         box = titles.get(entry.node)
-        title = box.title if box else entry.node
+        title = box.title if box else entry.called
         about = ("topic" if entry.input == "topic" else box.label) if box else ""
         rows.append(_row(entry, title, about, aside.get(entry.node, {})))
     names = ["Node", "Input", "Rows read", "Where they went", *_SAID.values(), "Adds up"]
@@ -90,8 +90,7 @@ def _find_asides(history: History, flow: str) -> dict[str, dict[str, str]]:
     for id, source in declared_sources(graph).items():
         asides[id] = {"quarantined": f"{source.topic}.quarantine{suffix}"}
     for node in graph.nodes:
-        topic = getattr(getattr(node, "late", None), "topic", None)
-        if topic:
+        for topic in node.late_topics.values():
             asides.setdefault(node.id, {})["late_aside"] = topic + suffix
     return {id: {part: topic for part, topic in parts.items() if topic in there} for id, parts in asides.items()}
 

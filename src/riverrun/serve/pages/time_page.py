@@ -104,7 +104,7 @@ def _numbers(looked: Looked) -> Html:
         figure(
             "Held back by",
             looked.arrivals.name_producer(slowest.producer) if slowest else "nobody",
-            join("its newest row says ", clock(slowest.time)) if slowest else "no producer is live",
+            _why_held(source),
         ),
         figure("Lateness allowed", lateness or tag("span", "unknown", class_="unknown"), "as the flow declares"),
         figure(
@@ -113,6 +113,15 @@ def _numbers(looked: Looked) -> Html:
             "of those remembered; the ledger has all",
         ),
     )
+
+
+def _why_held(source: SourceStatus) -> Html | str:
+    if not source.held_by:
+        return "no producer is live"
+    said = join("its newest row says ", clock(source.held_by[0].time))
+    if source.silent is None:
+        return said
+    return join(said, ", and it has been silent for ", span(source.silent), " while others went on")
 
 
 def _producers(looked: Looked) -> Html:

@@ -69,6 +69,7 @@ class PostgresTables(ViewTables):
         columns = ", ".join(f"{name} {type_name(kind)}" for name, kind in types_of(view.layout).items())
         db.run(f"create table {table_of(view)} ({columns}) with (fillfactor = 70)")  # room for updates in place
         db.run(f"create unique index on {table_of(view)} ({', '.join(view.layout.key)}) nulls not distinct")
+        self.index(db, view)
 
     def drop(self, db: Transaction, view: ViewRow) -> None:
         db.run(f"drop table {table_of(view)}")

@@ -47,6 +47,7 @@ class SqliteTables(ViewTables):
         else:
             key = f"primary key ({', '.join(layout.key)})"
             db.run(f"create table {table_of(view)} ({', '.join(layout.columns)}, {key}) without rowid")
+        self.index(db, view)
 
     def drop(self, db: Transaction, view: ViewRow) -> None:
         db.run(f"drop table {table_of(view)}")

@@ -72,8 +72,12 @@ class SqlStore(Store):
                     hint="SQL does not tell them apart; give one of them another name",
                 )
             spec.must_equal(declared.spec)
-            if spec.history_micros != declared.spec.history_micros:
-                catalogue.write_view(db, replace(declared, spec=spec))
+            view = replace(declared, spec=spec)
+            if spec.indexes != declared.spec.indexes:
+                self._tables.unindex(db, declared)
+                self._tables.index(db, view)
+            if (spec.history_micros, spec.indexes) != (declared.spec.history_micros, declared.spec.indexes):
+                catalogue.write_view(db, view)
 
     def keep_only(self, flow: str, fence: int, views: Collection[str]) -> None:
         with self.database.writing(flow) as db:

@@ -26,6 +26,10 @@ def table_of(view: ViewRow) -> str:
     return f'"riverrun:rows:{view.rows}"'
 
 
+def _index_of(view: ViewRow, number: int) -> str:
+    return f'"riverrun:index:{view.rows}:{number}"'
+
+
 class ViewTables(ABC):
     """One table for the rows of each view, or of one that is being built again. Everything is done in the transaction
     that is given.
@@ -38,7 +42,7 @@ class ViewTables(ABC):
 
     @abstractmethod
     def create(self, db: Transaction, view: ViewRow) -> None:
-        """Create the table; `Invalid` for names that the database cannot hold."""
+        """Create the table and its indexes; `Invalid` for names that the database cannot hold."""
 
     @abstractmethod
     def drop(self, db: Transaction, view: ViewRow) -> None:
@@ -89,6 +93,18 @@ class ViewTables(ABC):
     @abstractmethod
     def refusal(self, error: Exception) -> str | None:
         """What the database has against a condition that a caller wrote; None for any other error."""
+
+    def index(self, db: Transaction, view: ViewRow) -> None:
+        """Create the indexes that the view declares."""
+        columns = dict(zip(view.spec.names, view.layout.columns, strict=False))
+        for number, names in enumerate(view.spec.indexes):
+            over = ", ".join(columns[name] for name in names)
+            db.run(f"create index {_index_of(view, number)} on {table_of(view)} ({over})")
+
+    def unindex(self, db: Transaction, view: ViewRow) -> None:
+        """The way back from `index`."""
+        for number in range(len(view.spec.indexes)):
+            db.run(f"drop index {_index_of(view, number)}")
 
     def key_order(self, view: ViewRow, written: str) -> list[str]:
         """SQL that sorts rows by key, as the types are sorted, nulls last."""

@@ -1,0 +1,77 @@
+"""What people type who come from pandas, PySpark, Flink, Kafka Streams or Polars, and what does it here."""
+
+from __future__ import annotations
+
+_WHERE = 'Use where("amount > 5")'
+_GROUP = 'Use group("user").agg(total=rr.sum("amount")), or window(rr.tumbling("1 minute"), by="user").agg(…)'
+_COLUMN = 'Use with_columns(total="price * quantity")'
+_ROWS = "Use select(…) or with_columns(…) with SQL, or transform(fn) for plain Spark, row by row"
+_STATE = "Use apply(step, by=…, state=…, output=…): a stateful operator of your own"
+_JOIN = 'Use join(other, on="user", how="left"); two streams also need within="1 hour"'
+_AS_OF = 'Use as_of(table, on="user"): the version that was valid at the row\'s time'
+_DEDUPE = 'Use dedupe("order_id", within="1 hour")'
+_TOP = 'Use top(10, by="amount desc", per="user")'
+_UNION = "Use union(other)"
+_WINDOW = 'Use window(rr.tumbling("1 minute"), by="user").agg(…); also rr.hopping, rr.sliding, rr.session'
+_LATEST = 'Use latest("user"): a table with the last row per key'
+_TIME = 'Event time is said where the topic is read: flow.stream(…, time="at", lateness="10 seconds")'
+_END = 'Name the end on the flow: flow.view("name", node), flow.topic("name", node) or flow.alert("name", node, to=…)'
+_EACH = "flow.alert sends rows to an address; river.topic(…).consumer(group) hands them to your own code"
+_RESULT = 'A flow holds no rows: name a view, run the flow, then river.view("name").rows() or .arrow()'
+_NAME = 'Use named("per minute")'
+
+METHODS = {
+    **dict.fromkeys(("filter", "query", "filter_by", "find"), _WHERE),
+    **dict.fromkeys(
+        ("group_by", "groupBy", "groupby", "key_by", "keyBy", "partition_by", "partitionBy", "agg", "aggregate"), _GROUP
+    ),
+    **dict.fromkeys(("reduce", "fold", "count", "sum", "mean", "avg", "min", "max", "pivot", "pivot_table"), _GROUP),
+    **dict.fromkeys(("withColumn", "with_column", "withColumns", "assign", "add_column", "insert"), _COLUMN),
+    **dict.fromkeys(("astype", "cast"), 'Use with_columns(amount="cast(amount as double)")'),
+    **dict.fromkeys(("fillna", "fill_null", "na"), 'Use with_columns(amount="coalesce(amount, 0)")'),
+    **dict.fromkeys(("dropna", "drop_nulls"), 'Use where("amount is not null")'),
+    **dict.fromkeys(("rename", "withColumnRenamed", "rename_columns"), 'Use select("old as new", "* except (old)")'),
+    **dict.fromkeys(("drop_columns",), 'Use drop("column")'),
+    **dict.fromkeys(("project", "selectExpr", "select_expr"), 'Use select("user", "price * quantity as total")'),
+    **dict.fromkeys(("map", "flat_map", "flatMap", "map_values", "mapValues", "map_batches", "applymap"), _ROWS),
+    **dict.fromkeys(("mapInPandas", "mapInArrow", "mapPartitions", "pipe", "explode"), _ROWS),
+    **dict.fromkeys(
+        ("process", "stateful_map", "applyInPandas", "applyInPandasWithState", "transformWithState"), _STATE
+    ),
+    **dict.fromkeys(("merge", "left_join", "leftJoin", "inner_join", "outer_join", "outerJoin", "lookup"), _JOIN),
+    **dict.fromkeys(("interval_join", "intervalJoin", "connect", "co_group", "coGroup", "crossJoin"), _JOIN),
+    **dict.fromkeys(("merge_asof", "join_asof", "asof", "asof_join", "temporal_join"), _AS_OF),
+    **dict.fromkeys(("drop_duplicates", "dropDuplicates", "dropDuplicatesWithinWatermark", "unique"), _DEDUPE),
+    **dict.fromkeys(("distinct", "deduplicate"), _DEDUPE),
+    **dict.fromkeys(("sort", "sort_values", "sort_by", "orderBy", "order_by", "limit", "head", "nlargest"), _TOP),
+    **dict.fromkeys(("concat", "unionAll", "unionByName", "append", "union_all", "extend"), _UNION),
+    **dict.fromkeys(("rolling", "resample", "window_all", "windowAll", "windowedBy", "windowed_by"), _WINDOW),
+    **dict.fromkeys(("tumbling", "hopping", "sliding", "session", "tumble", "group_by_dynamic"), _WINDOW),
+    **dict.fromkeys(("to_table", "toTable", "as_table", "last"), _LATEST),
+    **dict.fromkeys(("to_stream", "toStream", "to_changelog"), "Use changes(), of a table"),
+    **dict.fromkeys(("withWatermark", "with_watermark", "assign_timestamps_and_watermarks"), _TIME),
+    **dict.fromkeys(("sink", "sink_to", "sinkTo", "add_sink", "addSink", "to", "write", "writeStream", "save"), _END),
+    **dict.fromkeys(("view", "topic", "alert", "output", "to_topic", "to_view"), _END),
+    **dict.fromkeys(("foreach", "for_each", "foreachBatch", "forEach"), _EACH),
+    **dict.fromkeys(("collect", "show", "print", "to_pandas", "toPandas", "to_list", "to_arrow", "toDF"), _RESULT),
+    **dict.fromkeys(("name", "uid", "set_uid", "alias"), _NAME),
+}
+
+_AVG = 'Use rr.avg("amount")'
+_SQL = 'Columns and conditions are SQL in quotes: where("amount > 5"), with_columns(total="price * quantity")'
+
+FUNCTIONS = {
+    **dict.fromkeys(("mean", "average"), _AVG),
+    "median": 'Use rr.quantile("amount", 0.5)',
+    **dict.fromkeys(("std", "stdev"), 'Use rr.stddev("amount")'),
+    **dict.fromkeys(("nunique", "n_unique", "count_distinct", "countDistinct"), 'Use rr.distinct("user")'),
+    "approx_count_distinct": 'Use rr.approx_distinct("user")',
+    **dict.fromkeys(("percentile", "percentile_approx"), 'Use rr.quantile("amount", 0.99)'),
+    **dict.fromkeys(("collect_list", "collect_set", "array_agg"), 'Use rr.collect("item")'),
+    **dict.fromkeys(("len", "size"), "Use rr.count()"),
+    **dict.fromkeys(("tumble", "TumblingEventTimeWindows", "TumblingWindow", "window"), 'Use rr.tumbling("1 minute")'),
+    **dict.fromkeys(("hop", "HoppingWindow"), 'Use rr.hopping("1 hour", every="5 minutes")'),
+    **dict.fromkeys(("col", "lit", "expr", "when", "functions", "F"), _SQL),
+    **dict.fromkeys(("App", "Dataflow", "Application", "Pipeline"), 'Use rr.Flow("name")'),
+    **dict.fromkeys(("connect", "open", "Client", "KafkaConsumer", "KafkaProducer"), 'Use rr.River("./river")'),
+}

@@ -1,0 +1,74 @@
+"""What people type who come from other libraries is answered with what does it here, and the line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import riverrun as rr
+from riverrun.errors import Invalid
+from riverrun.flow import habits
+from riverrun.flow.stream import Stream
+from riverrun.flow.table import Table
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        (lambda s: s.filter("amount > 5"), r"Use where\("),
+        (lambda s: s.group_by("user"), r"Use group\("),
+        (lambda s: s.groupBy("user"), r"Use group\("),
+        (lambda s: s.withColumn("x", "1"), r"Use with_columns\("),
+        (lambda s: s.with_column("x", "1"), r"Use with_columns\("),
+        (lambda s: s.agg(n=1), r"Use group\("),
+        (lambda s: s.map(str), r"transform\(fn\)"),
+        (lambda s: s.flat_map(str), r"transform\(fn\)"),
+        (lambda s: s.key_by("user"), r"Use group\("),
+        (lambda s: s.merge(s), r"Use join\("),
+        (lambda s: s.drop_duplicates("user"), r"Use dedupe\("),
+        (lambda s: s.sink_to("x"), r"flow\.view\("),
+        (lambda s: s.wher("x"), "Did you mean 'where'"),
+        (lambda s: s.window(rr.tumbling("1 minute")).count(), r"it is finished by agg. Write .agg\("),
+        (lambda s: s.group("user").sum("amount"), r"it is finished by agg. Write .agg\("),
+    ],
+)
+def test_methods_of_other_libraries_are_answered_with_ours(
+    orders: Stream, typed: Callable[[Any], object], ours: str
+) -> None:
+    with pytest.raises(AttributeError, match=rf"test_habits.py:\d+: .*{ours}") as caught:
+        typed(orders)
+    assert isinstance(caught.value, Invalid)
+
+
+def test_a_column_is_not_an_attribute(orders: Stream) -> None:
+    with pytest.raises(
+        AttributeError, match=r"test_habits.py:\d+: amount is a column of this stream. Columns are named"
+    ):
+        _ = orders.amount > 5
+    with pytest.raises(Invalid, match=r"test_habits.py:\d+: 'amount' in brackets"):
+        orders["amount"]
+
+
+def test_what_is_answered_is_not_there_under_that_name() -> None:
+    """An answer for a method that exists would never be given."""
+    assert not [name for name in habits.METHODS if hasattr(Stream, name) and hasattr(Table, name)]
+    assert not set(habits.FUNCTIONS) & set(rr.__all__)
+
+
+def test_functions_of_other_libraries_are_answered_with_ours() -> None:
+    with pytest.raises(AttributeError, match=r"has no attribute 'mean'. Use rr.avg"):
+        _ = rr.mean
+    with pytest.raises(AttributeError, match="has no attribute 'tumblin'. Did you mean 'tumbling'?"):
+        _ = rr.tumblin
+
+
+def test_the_module_shows_its_public_names_only() -> None:
+    assert set(dir(rr)) == {*rr.__all__, "__version__"}
+
+
+def test_a_flow_shows_what_people_use() -> None:
+    shown = {name for name in dir(rr.Flow) if not name.startswith("_")}
+    results = {"alert", "topic", "view"}
+    assert shown == {"ends", "inputs", "nodes", "render", "stream", "table", "to_json", "topics", *results}
