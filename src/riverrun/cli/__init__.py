@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code."""
-    from riverrun.cli.commands import run
-
     try:
+        from riverrun.cli.commands import run
+
         code = run(sys.argv[1:] if args is None else list(args))
         sys.stdout.flush()
     except KeyboardInterrupt:
