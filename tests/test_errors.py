@@ -20,7 +20,7 @@ SOURCE = Path(errors.__file__).parent
 FAMILY = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, RiverrunError)]
 
 # Not errors but ways to end a thread, a test or a command; nobody outside of their module sees them.
-SIGNALS = {"log.upkeep._Stopped", "failpoints.Crashed", "cli.run_command._Interrupted"}
+SIGNALS = {"log.upkeep._Stopped", "failpoints.Crashed", "cli.interruption.Interrupted"}
 
 
 class Defined(NamedTuple):

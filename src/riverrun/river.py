@@ -10,6 +10,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
+import threading
 import uuid
 import weakref
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ from riverrun.log.catalogue import Catalogue
 from riverrun.log.consumer import Consumer
 from riverrun.log.coordination import Coordination
 from riverrun.log.groups import Groups
+from riverrun.log.redelivery import Redelivery
 from riverrun.log.spec import UNSET, TopicSpec, Unset
 from riverrun.log.stored_spec import StoredSpec
 from riverrun.log.topic import Start, Topic
@@ -67,6 +69,7 @@ class River:
             scheme = self.checkpoints.partition("//")[0]  # what follows may have a password in it
             raise Unavailable(f"checkpoints in {scheme}//… cannot be used yet", hint="Give a directory")
         self.master = master or where.get("master")
+        self._opening = threading.RLock()  # a run opens topics while the same river is served
         self._store: Store | None = None
         self._topics: dict[str, Topic] = {}
         self._replaced: list[Topic] = []  # handles from before a topic's schema grew; people may still use them
@@ -198,18 +201,35 @@ class River:
         self._check_open()
         return Groups(self._coordination, lambda name: self._open(TopicSpec(name)))
 
-    def run(self, flow: Flow, start: Start = None, suffix: str = "", rebuild: bool = False) -> Run:
+    @property
+    def dead_letters(self) -> Redelivery:
+        """The dead letters of queues and alerts: how many wait, and sending them again."""
+        self._check_open()
+        return Redelivery(self._coordination, self.topics, lambda name: self._open(TopicSpec(name)))
+
+    def run(
+        self,
+        flow: Flow,
+        start: Start = None,
+        suffix: str = "",
+        rebuild: bool = False,
+        alerts_from: Start = None,
+    ) -> Run:
         """Run a flow in the background, from where it stopped. Its views exist when this returns.
 
         `start` ("earliest", a time, a position) and `suffix` replay it into other outputs, beside the running one. Of a
         flow that has changed, and with `rebuild` of any, the views are computed from the log again first.
+
+        `alerts_from` ("latest" is now) is for a flow whose views are not there, because it is new, or its store was lost
+        or replaced: what lies before it gets into the views, and neither into topics nor to the addresses of alerts. Left
+        out, a new flow begins with everything, and one that has run before with what its topics do not have yet.
         """
         self._check_open()
         try:
             from riverrun.spark.run import Run
         except ImportError as error:
             raise _not_installed(error) from None
-        run = Run(self, flow, start=start, suffix=suffix, rebuild=rebuild)
+        run = Run(self, flow, start=start, suffix=suffix, rebuild=rebuild, alerts_from=alerts_from)
         self._runs.add(run)
         return run
 
@@ -233,13 +253,14 @@ class River:
     def store(self) -> Store:
         """Where the views are kept."""
         self._check_open()
-        if self._store is None:
-            try:
-                from riverrun.views import open_store
-            except ImportError as error:
-                raise _not_installed(error) from None
-            self._store = open_store(self.views_address, read=self.views_read)
-        return self._store
+        with self._opening:
+            if self._store is None:
+                try:
+                    from riverrun.views import open_store
+                except ImportError as error:
+                    raise _not_installed(error) from None
+                self._store = open_store(self.views_address, read=self.views_read)
+            return self._store
 
     def lag(self, group: str) -> dict[str, Any]:
         """The lag of a group, in rows and in seconds, by topic and partition."""
@@ -247,14 +268,15 @@ class River:
 
     def _open(self, spec: TopicSpec) -> Topic:
         self._check_open()
-        opened = self._topics.get(spec.name)
-        if opened is not None and opened.backend.is_open:
-            spec.check_same(opened.spec)
-            if spec.schema in (UNSET, opened.spec.schema):
-                return opened
-            self._replaced.append(opened)
-        topic = self._topics[spec.name] = self._catalogue.open(spec)
-        return topic
+        with self._opening:
+            opened = self._topics.get(spec.name)
+            if opened is not None and opened.backend.is_open:
+                spec.check_same(opened.spec)
+                if spec.schema in (UNSET, opened.spec.schema):
+                    return opened
+                self._replaced.append(opened)
+            topic = self._topics[spec.name] = self._catalogue.open(spec)
+            return topic
 
     def _check_open(self) -> None:
         if self._closed:

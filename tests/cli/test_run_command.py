@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,12 +14,17 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import httpx
 import pytest
 
+from riverrun.cli import main
+from riverrun.cli.run_lines import describe
+from riverrun.errors import Unavailable
 from riverrun.river import River
-from riverrun.runtime.status import FlowState, FlowStatus, RebuildProgress
+from riverrun.runtime.status import FlowState, FlowStatus, Lag, RebuildProgress
 
 FLOW = """
 import riverrun as rr
@@ -57,14 +63,107 @@ def test_a_rebuild_shows_how_far_it_is(riverrun: Any, monkeypatch: pytest.Monkey
 
         def stop(self, patience: object = None) -> None: ...
 
-    def run(river: River, flow: Any, rebuild: bool = False) -> Rebuilding:
+    def run(river: River, flow: Any, rebuild: bool = False, alerts_from: object = None) -> Rebuilding:
         assert rebuild
         return Rebuilding()
 
     monkeypatch.setattr(River, "run", run)
     made = riverrun("run", "shop.py", "--once", "--rebuild")
     assert made.code == 0, made
-    assert made.out.startswith("rebuilding: 50 rows of 100 rows · 10 rows/s\nflow shop runs\nstopped at epoch 7")
+    assert made.out.startswith(
+        "starting Spark\nrebuilding: 50 rows of 100 rows · 10 rows/s\nflow shop runs\nstopped at epoch 7"
+    )
+
+
+def test_events_are_accepted_and_asking_is_answered_before_spark_is_there(
+    riverrun: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("shop.py").write_text(FLOW)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    found: dict[str, Any] = {}
+
+    def run(river: River, flow: Any, rebuild: bool = False, alerts_from: object = None) -> None:
+        """Where Spark would be started."""
+        url = f"http://127.0.0.1:{port}"
+        found["accepted"] = httpx.post(
+            url + "/topics/orders", json={"user": "ada", "at": "2026-01-01T00:00:00Z"}
+        ).status_code
+        [found["flow"]] = httpx.get(url + "/flows").json()
+        found["ready"] = httpx.get(url + "/readyz").status_code
+        raise Unavailable("Spark is not installed here")
+
+    monkeypatch.setattr(River, "run", run)
+    made = riverrun("run", "shop.py", "--port", str(port))
+    assert made.error == "Spark is not installed here"
+    assert made.out == f"served at http://127.0.0.1:{port}\nstarting Spark\n"
+    assert (found["accepted"], found["ready"]) == (202, 200)
+    state = {name: found["flow"][name] for name in ("flow", "here", "state", "reason")}
+    assert state == {"flow": "shop", "here": True, "state": "starting", "reason": "Spark is being started"}
+    assert found["flow"]["lag"]["rows"] == 1
+
+
+def test_where_a_run_is_before_its_first_epoch() -> None:
+    line = describe(FlowStatus(flow="shop", state="running", lag=Lag(3000, 0.0, {"orders": 3000})))
+    assert line == "no epoch yet · 3 k rows behind · no watermark yet · 0 rows late"
+    line = describe(FlowStatus(flow="shop", state="running", epoch=2, lag=Lag(3000, 1.5), rows_per_second=10.0))
+    assert line == "epoch 2 · 10 rows/s · 3 k rows, 1.5 s behind · no watermark yet · 0 rows late"
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 0), (("--once",), 1)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_flow_is_loaded_ends_it_with_a_line(
+    tmp_path: Path, number: signal.Signals, options: tuple[str, ...], code: int
+) -> None:
+    (tmp_path / "shop.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\n{FLOW}")
+    done = subprocess.run(
+        [sys.executable, "-m", "riverrun.cli", "run", "shop.py", *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, f"{number.name}: stopped before it started\n", "")
+
+
+def test_ctrl_c_before_there_are_commands_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Loading(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "riverrun.cli.commands", Loading("riverrun.cli.commands"))
+    assert main(["version"]) == 130
+
+
+# A JVM that is slow to start, and does not notice that whoever started it has gone.
+JAVA = """#!/bin/sh
+if [ "$1" = -version ]; then echo 'openjdk version "17.0.1" 2021-10-19' >&2; exit 0; fi
+echo $$ > {directory}/java.pid
+exec sleep 600
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_spark_starts_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "shop.py").write_text(FLOW)
+    (tmp_path / "jvm/bin").mkdir(parents=True)
+    java = tmp_path / "jvm/bin/java"
+    java.write_text(JAVA.format(directory=tmp_path))
+    java.chmod(0o755)
+    (tmp_path / "tmp").mkdir()
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path / "jvm"), "TMPDIR": str(tmp_path / "tmp")}
+    command = [sys.executable, "-m", "riverrun.cli", "run", "shop.py", "--port", "0"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    pid = tmp_path / "java.pid"
+    until(lambda: pid.exists() and pid.read_text().strip() != "", process)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, err) == (0, "")
+    assert out.splitlines()[1:] == ["starting Spark", f"{number.name}: stopped before it started"]
+    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 @pytest.fixture

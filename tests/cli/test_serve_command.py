@@ -122,15 +122,17 @@ def test_beside_a_run(tmp_path: Path) -> None:
             httpx.get(url)
 
 
-def test_a_run_goes_on_where_it_cannot_be_served(
+def test_a_run_is_served_elsewhere_where_the_port_is_taken_and_goes_on_where_it_cannot_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = TellingRun()
+    said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as taken, River(tmp_path / "river") as river, ExitStack() as stack:
         port = taken.getsockname()[1]
         monkeypatch.setattr("riverrun.cli.serve_command.DEFAULT_PORT", port)
-        serve_beside(stack, river, run, "127.0.0.1", None, print)
-        assert f"not served over HTTP: port {port} of 127.0.0.1 is in use" in capsys.readouterr().err
+        serve_beside(stack, river, run, "127.0.0.1", None, said.append)
+        assert said[0] == f"port {port} of 127.0.0.1 is in use; another one is used (--port chooses one)"
+        assert httpx.get(said[1].removeprefix("served at ") + "/healthz").status_code == 200
         with pytest.raises(Invalid, match="is in use"):
             serve_beside(stack, river, run, "127.0.0.1", port, print)
         monkeypatch.setitem(sys.modules, "riverrun.serve.server", None)

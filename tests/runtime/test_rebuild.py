@@ -4,27 +4,29 @@ given up."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from riverrun.errors import Conflict, NotFound, Transient
+from riverrun.errors import Conflict, Fenced, Invalid, NotFound, Transient
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count
 from riverrun.position import Position
 from riverrun.river import River
-from riverrun.runtime.admission import changes
+from riverrun.runtime.admission import admitted, changes
 from riverrun.runtime.bounds import read_positions, together
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.compiler import compile_flow
 from riverrun.runtime.epoch import EpochResult
+from riverrun.runtime.heritage import GONE, Heritage, refuse_place
 from riverrun.runtime.host import Control
 from riverrun.runtime.manifest import Manifest, home_of
 from riverrun.runtime.opening import open_inputs, open_outputs, shut_out
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.plan import Plan
 from riverrun.runtime.rebuild import Successor, clean
+from riverrun.views import Last
 
 SCHEMA = "user string"
 
@@ -56,8 +58,8 @@ class Shop:
             self.river.topic("orders").append([{"user": "ada"}] * 10)
             commit(committer, self.river.topic("orders").latest)
 
-    def successor(self) -> Successor:
-        return Successor(self.flow, "", self.job, self.store, self.river.checkpoints, self.inputs)
+    def successor(self, heritage: Callable[[], Last] | None = None) -> Successor:
+        return Successor(self.flow, "", self.job, self.store, self.river.checkpoints, self.inputs, heritage)
 
     def switch(self, made: Successor) -> None:
         made.switch(self.fence, self.topics.values(), Patience("a rebuild", tries=3))
@@ -198,3 +200,79 @@ def test_a_flow_that_has_read_nothing(made: Shop) -> None:
     successor = made.successor()
     made.switch(successor)
     assert (made.store.last("shop").epoch, made.home, made.manifest().base) == (0, successor.home, 1)
+
+
+def test_views_that_are_gone_are_computed_up_to_where_the_topics_are(made: Shop, tmp_path: Path) -> None:
+    """The store was lost after epoch 4; what the topics have comes from the checkpoint, and the next epoch has the next
+    sequence. An epoch that only a part of the topics may have is the first one, under its own sequence."""
+    made.run(3)
+    for epoch in (1, 2, 3):
+        write_plan(made.home, epoch, {"orders": {0: 10 * epoch}})
+    made.river.topic("orders").append([{"user": "ada"}] * 7)
+    write_plan(made.home, 4, {"orders": {0: 37}})
+    made.topics["copies"].append([{"user": "ada"}], producer="shop", sequence=4, fence=made.fence)
+    made.river.topic("orders").append([{"user": "ada"}] * 5)
+    with River(made.river.path, views=f"{tmp_path}/another.db") as river:
+        heir = Shop(river)
+        assert heir.fence > made.fence
+        assert admitted("shop", heir.flow, heir.store, river.checkpoints, heir.inputs).anew == GONE
+        left = Heritage(
+            "shop", heir.store, river.checkpoints, heir.inputs, list(heir.topics.values()), {"orders": {0: 0}}
+        )
+        assert left.is_there(heir.home)
+        successor = heir.successor(left.recall())
+        assert successor.goal() == {"orders": {0: 30}}
+        commit(successor.committer, successor.goal())
+        heir.switch(successor)
+        assert read_positions(together(successor.home)) == {"orders": {0: 37}}
+        assert heir.manifest().base == 2  # its next epoch is 2, and has sequence 4 in topics
+        assert heir.homes == {f"shop~{successor.token}"}
+        with pytest.raises(Fenced):
+            made.topics["copies"].append([{"user": "ada"}], producer="shop", sequence=5, fence=made.fence)
+        # Lost once more: the home knows what its epochs are called in topics.
+        write_plan(heir.home, 1, {"orders": {0: 30}})
+        write_plan(heir.home, 2, {"orders": {0: 37}})
+    with River(made.river.path, views=f"{tmp_path}/third.db") as river:
+        third = Shop(river)
+        left = Heritage("shop", third.store, river.checkpoints, third.inputs, list(third.topics.values()), {})
+        again = third.successor(left.recall())
+        assert again.home != successor.home
+        assert again.goal() == {"orders": {0: 30}}
+        commit(again.committer, again.goal())
+        third.switch(again)
+        assert (third.manifest().base, read_positions(together(again.home))) == (2, {"orders": {0: 37}})
+
+
+def test_without_views_and_checkpoint_topics_go_on_with_what_comes_now_or_from_where_one_says(
+    made: Shop, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made.run(3)
+    made.topics["copies"].append([{"user": "ada"}], producer="shop", sequence=3, fence=made.fence)
+    with River(made.river.path, views=f"{tmp_path}/another.db") as river:
+        heir = Shop(river)
+        assert admitted("shop", heir.flow, heir.store, river.checkpoints, heir.inputs).anew is None
+        left = Heritage(
+            "shop", heir.store, river.checkpoints, heir.inputs, list(heir.topics.values()), {"orders": {0: 0}}
+        )
+        assert left.is_there(heir.home)
+        assert heir.successor(left.recall()).goal() == {"orders": {0: 30}}
+        assert "nobody knows how far its topics are" in caplog.text
+        successor = heir.successor(left.begin_at("earliest"))
+        assert successor.goal() == {"orders": {0: 0}}
+        heir.switch(successor)
+        assert heir.manifest().base == 3  # everything is written again, behind what topics have
+        assert heir.store.last("shop").epoch == 0
+
+
+def test_a_new_flow_has_no_heritage(made: Shop) -> None:
+    """Neither has one that died in its first epoch: that is repeated."""
+    left = Heritage("shop", made.store, made.river.checkpoints, made.inputs, list(made.topics.values()), {})
+    assert not left.is_there(made.home)
+    write_plan(made.home, 1, {"orders": {0: 10}})
+    made.topics["copies"].append([{"user": "ada"}], producer="shop", sequence=1, fence=made.fence)
+    assert not left.is_there(made.home)
+    (Path(made.home) / "checkpoint/metadata").write_text("{}")
+    assert admitted("shop", made.flow, made.store, made.river.checkpoints, made.inputs).anew is None
+    made.run(1)
+    with pytest.raises(Invalid, match="flow shop is at epoch 1: its topics and alerts go on from there"):
+        refuse_place("shop", made.store.last("shop"))

@@ -92,3 +92,38 @@ def test_a_message_is_delivered_once_with_its_key_and_the_next_run_goes_on(river
     assert second["rows"] == [{"user": "bob", "spent": 100.0}]
     assert len(set(receiver.keys())) == len(receiver.got) == fired.read().num_rows == 2
     assert river.lag("shop.alerts")["rows"] == 0
+
+
+def test_a_store_that_was_replaced_sends_no_alert_and_no_derived_row_again(
+    river: River, receiver: Receiver, tmp_path: Path
+) -> None:
+    """What came in while nothing ran is new to both; asked for from the earliest row, everything is sent again."""
+
+    def flow() -> Flow:
+        made = shop(receiver.url)
+        made.topic("copies", made.stream("orders", ORDERS, time="at", key="user"))
+        return made
+
+    topic = river.topic("orders")
+    topic.append([order("ada", 120, 0), order("bob", 20, 1)])
+    with river.run(flow()) as run:
+        run.process(timeout="120 seconds")
+        receiver.wait(1, timeout=30)
+        topic.append(order("eve", 5, 2))
+        run.process(timeout="120 seconds")
+    topic.append(order("bob", 100, 3))
+    for views, options, alerts, copies in (("moved", {}, 2, 4), ("again", {"alerts_from": "earliest"}, 3, 8)):
+        settings = Settings.load(alert_private_addresses=True)
+        with River(river.path, views=f"{tmp_path}/{views}.db", settings=settings) as moved:
+            with moved.run(flow(), **options) as run:
+                run.process(timeout="120 seconds")
+                receiver.wait(alerts, timeout=30)
+            assert moved.view("spent").rows() == [
+                {"user": "ada", "spent": 120.0},
+                {"user": "bob", "spent": 120.0},
+                {"user": "eve", "spent": 5.0},
+            ]
+            assert moved.topic("copies").read().num_rows == copies
+    counts = [(json.loads(one["body"])["count"], json.loads(one["body"])["message"]) for one in receiver.got]
+    assert counts[:2] == [(1, "ada spent 120"), (1, "bob spent 120")]
+    assert sum(count for count, _ in counts) == 4

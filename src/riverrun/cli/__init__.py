@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code."""
-    from riverrun.cli.commands import run
-    from riverrun.cli.open_files import raise_limit
-
-    raise_limit()
     try:
+        from riverrun.cli.commands import run
+        from riverrun.cli.open_files import raise_limit
+
+        raise_limit()
         code = run(sys.argv[1:] if args is None else list(args))
         sys.stdout.flush()
     except KeyboardInterrupt:

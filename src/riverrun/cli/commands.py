@@ -12,6 +12,7 @@ import typer
 from typer.main import get_command
 
 from riverrun.cli import (
+    dead_commands,
     demo_commands,
     doctor_command,
     group_commands,
@@ -21,7 +22,9 @@ from riverrun.cli import (
     serve_command,
     topic_commands,
     view_commands,
+    worker_command,
 )
+from riverrun.cli.interruption import Interrupted
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption
 from riverrun.cli.output import note, print_json, print_line
 from riverrun.errors import Corrupt, RiverrunError, Transient
@@ -41,10 +44,12 @@ app = typer.Typer(
 app.add_typer(topic_commands.app, name="topic")
 app.add_typer(group_commands.app, name="group")
 app.add_typer(view_commands.app, name="view")
+app.add_typer(dead_commands.app, name="dead")
 app.add_typer(demo_commands.app, name="demo")
 app.command("new")(new_command.new)
 app.command("run")(run_command.run)
 app.command("serve")(serve_command.serve)
+app.command("worker")(worker_command.worker)
 app.command("plan")(plan_command.plan)
 app.command("doctor")(doctor_command.doctor)
 
@@ -83,6 +88,8 @@ def run(args: list[str]) -> int:
         return exit_.exit_code
     except typer.Abort:
         return 130
+    except Interrupted:
+        return 0  # it was ending already
     except _Misuse as error:
         return _fail(_usage(error), 2)
     except (Corrupt, Transient) as error:

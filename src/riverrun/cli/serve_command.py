@@ -60,8 +60,8 @@ def serve(
 def serve_beside(
     stack: ExitStack, river: River, run: Running, host: str, port: int | None, say: Callable[[str], None]
 ) -> None:
-    """Serve the river in the background until the stack is left. A run goes on without, where it cannot be served and
-    nobody asked for it."""
+    """Serve the river in the background until the stack is left: on the usual port, or where that is taken on another
+    one. A run goes on without, where a package is missing and nobody asked for a port."""
     try:
         from riverrun.serve.server import serve_in_background
     except ImportError as error:
@@ -69,32 +69,16 @@ def serve_beside(
             raise _not_installed(error) from None
         note(f"not served over HTTP: {error.name} is not installed ({_INSTALL})")
         return
+    _note_unread_tokens()
     try:
         served = serve_in_background(river, run, host, DEFAULT_PORT if port is None else port)
     except PortInUse as error:
         if port is not None:
             raise
-        note(f"not served over HTTP: {error.message}; --port gives another one")
-        return
+        say(f"{error.message}; another one is used (--port chooses one)")
+        served = serve_in_background(river, run, host, 0)
     stack.enter_context(served)
     say(f"served at {served.url}")
-
-
-def check_address(river: River, host: str, port: int | None) -> None:
-    """Refuse an address that cannot be listened on, before a flow is started for it."""
-    try:
-        from riverrun.serve.server import bind
-        from riverrun.serve.tokens import Tokens
-    except ImportError as error:
-        if port is not None:
-            raise _not_installed(error) from None
-        return
-    _note_unread_tokens()
-    try:
-        bind(host, DEFAULT_PORT if port is None else port, Tokens.load(river.settings)).close()
-    except PortInUse:
-        if port is not None:
-            raise
 
 
 def _note_unread_tokens() -> None:

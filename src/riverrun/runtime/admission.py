@@ -12,6 +12,7 @@ from riverrun.flow.graph import InputTopic
 from riverrun.log.stored_spec import StoredSpec
 from riverrun.log.topic import Topic
 from riverrun.runtime.checkpoint import Checkpoint
+from riverrun.runtime.heritage import GONE, was_left
 from riverrun.runtime.manifest import Manifest, computation, home_of
 from riverrun.views import Last, Store
 
@@ -47,6 +48,8 @@ def admitted(
     """What a run of the flow, under this name, begins with. `rebuild` asks for computing everything again."""
     last = store.last(name)
     home = home_of(checkpoints, name, last)
+    if last.epoch == 0 and was_left(checkpoints, name, store):
+        return Admission(home, None, GONE)
     found = changes(flow, last)
     if found or (rebuild and last.epoch):
         why = f"has changed since its last epoch ({', '.join(found)})" if found else "is rebuilt"

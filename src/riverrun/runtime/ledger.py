@@ -17,8 +17,8 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     """Where the rows went that one input of a node has read, in total.
 
     Late are those that came when nothing could count them any more: dropped, or put aside. `corrected` is no part of the
-    sum but some of the accepted ones: they came to a window that had been issued, which was issued again. `name` is what the flow calls
-    the node, if it does.
+    sum but some of the accepted ones: they came to a window that had been issued, which was issued again. `name` is what
+    the flow calls the node, if it does.
     """
 
     node: str

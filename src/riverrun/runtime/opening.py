@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from riverrun.errors import Conflict, Fenced
@@ -15,6 +15,7 @@ from riverrun.runtime import bounds
 from riverrun.runtime.admission import check_declared, refuse_unusable
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.compile.job import Job
+from riverrun.runtime.heritage import raise_fence
 from riverrun.runtime.manifest import Manifest
 from riverrun.runtime.outputs import output_specs
 from riverrun.views import Last, Store
@@ -45,8 +46,10 @@ def open_outputs(river: River, flow: Flow, job: Job, inputs: Mapping[str, Topic]
     return {spec.name: river.topic(spec) for spec in output_specs(flow, job, inputs, suffix)}
 
 
-def shut_out(flow: str, store: Store, topics: Iterable[Topic]) -> int:
+def shut_out(flow: str, store: Store, topics: Collection[Topic]) -> int:
     """The flow's next fence, known to the store and to every topic: no older run of the flow can write from now on."""
+    if not store.last(flow).epoch:
+        raise_fence(flow, store, topics)
     fence = store.take_fence(flow)
     for topic in topics:
         try:
@@ -81,7 +84,8 @@ def _base(last: Last) -> int:
 def _written_before(topic: Topic, flow: str, why: str) -> Conflict:
     return Conflict(
         f"topic {topic.name} was written by flow {flow} before its views were removed: {why}",
-        hint="Drop the topic as well, restore the views, or run the flow under another name",
+        hint="Restore the views that belong to it. Or remove the views: then they are computed from the log again, and"
+        " the topic goes on behind what it has",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -19,10 +19,11 @@ from riverrun.runtime import bounds
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.job import Job
+from riverrun.runtime.heritage import note_base
 from riverrun.runtime.manifest import Manifest, computation, home_of
 from riverrun.runtime.outputs import view_specs
 from riverrun.runtime.patience import Patience
-from riverrun.views import Last, Store
+from riverrun.views import Last, Store, ViewSpec
 
 log = logging.getLogger("riverrun.runtime")
 
@@ -31,11 +32,19 @@ class Successor:
     """Views that are to take the place of a flow's. An older attempt that was not finished is given up.
 
     Its `committer` takes epochs into tables that nobody sees, and writes to no topic. Epochs count from 1; they have to
-    read up to `goal`, then `switch` puts tables, positions, manifest and home in place of the old ones.
+    read up to `goal`, then `switch` puts tables, positions, manifest and home in place of the old ones. What those were
+    at last, the store says, or where it has nothing of the flow the `heritage`.
     """
 
     def __init__(
-        self, flow: Flow, suffix: str, job: Job, store: Store, checkpoints: str, inputs: Mapping[str, Topic]
+        self,
+        flow: Flow,
+        suffix: str,
+        job: Job,
+        store: Store,
+        checkpoints: str,
+        inputs: Mapping[str, Topic],
+        heritage: Callable[[], Last] | None = None,
     ) -> None:
         self.name = flow.name + suffix
         self._flow = flow
@@ -46,8 +55,8 @@ class Successor:
         for token in store.rebuilds(self.name):
             store.abandon(token)
             _remove(f"{checkpoints}/{self.name}~{token}")
-        self.token = store.begin_rebuild(self.name, view_specs(flow, job, suffix))
-        self.home = f"{checkpoints}/{self.name}~{self.token}"
+        self._live = heritage or (lambda: store.last(self.name))
+        self.token, self.home = self._begin(view_specs(flow, job, suffix))
         durable.make_directory(f"{self.home}/state")
         failpoint("rebuild.begun")
         self.committer = Committer(flow, job, store, {}, self.home, suffix, 0, self.token)
@@ -55,7 +64,7 @@ class Successor:
 
     def goal(self) -> Position:
         """Where the running flow is. Topics that only the new flow reads are read to their end."""
-        live = self._store.last(self.name)
+        live = self._live()
         return Position({n: live.positions.get(n) or topic.ends() for n, topic in self._inputs.items()})
 
     def stop_at(self, goal: Position) -> None:
@@ -65,8 +74,9 @@ class Successor:
     def switch(self, fence: int, topics: Iterable[Topic], patience: Patience) -> None:
         """Take the place of the running views. Only who has this fence can write by now, to the store and to the topics,
         and everything up to `goal` has been read."""
-        live = self._store.last(self.name)
+        live = self._live()
         manifest, together = self._heir(live, topics)
+        note_base(self.home, manifest.base)
         if together is not None:
             bounds.write_positions(bounds.together(self.home), together)
         for directory in (self.home, self._checkpoints):
@@ -88,6 +98,15 @@ class Successor:
                 _remove(self.home)
         except RiverrunError as error:  # the next rebuild does it
             log.debug("the rebuild of flow %s could not be removed: %s", self.name, error)
+
+    def _begin(self, specs: Sequence[ViewSpec]) -> tuple[int, str]:
+        """Tables, and a home that is nobody's: the numbers of another store may have been used for one."""
+        while True:
+            token = self._store.begin_rebuild(self.name, specs)
+            home = f"{self._checkpoints}/{self.name}~{token}"
+            if not os.path.exists(home):
+                return token, home
+            self._store.abandon(token)
 
     def _switch(self, fence: int, manifest: bytes) -> None:
         if self.token in self._store.rebuilds(self.name):

@@ -17,13 +17,15 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from riverrun.errors import Unavailable
+from riverrun.errors import Closed, Unavailable
 from riverrun.java import Java, fitting_home
 from riverrun.spark.private_directory import private_directory
 
 log = logging.getLogger("riverrun.spark.jvm")
 
 _PATIENCE = 120  # seconds until a JVM that does not answer is given up
+_launching = threading.Lock()
+_given_up = threading.Event()
 _OPENED = (
     *(f"java.base/java.{name}" for name in ("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util")),
     *(f"java.base/java.util.{name}" for name in ("concurrent", "concurrent.atomic")),
@@ -57,13 +59,26 @@ def class_path(spark_home: str) -> str:
     return ":".join(f"{spark_home}/jars/{name}" for name in jars)
 
 
+def give_up() -> None:
+    """This process ends, and needs no JVM any more: one that is being started is ended, and none is from now on."""
+    _given_up.set()
+    with _launching:
+        pass  # whoever is starting one notices
+
+
 def start(java: Java, spark_home: str, options: Sequence[str], conf: Mapping[str, str]) -> Any:
     """The py4j gateway of a new JVM on this machine. The JVM ends when this process does."""
+    with _launching:
+        return _launch(java, spark_home, options, conf)
+
+
+def _launch(java: Java, spark_home: str, options: Sequence[str], conf: Mapping[str, str]) -> Any:
     from pyspark.java_gateway import launch_gateway
     from pyspark.serializers import UTF8Deserializer, read_int
 
     directory = tempfile.mkdtemp(prefix="riverrun-")
     answer = f"{directory}/gateway"
+    process: subprocess.Popen[bytes] | None = None
     try:
         process = subprocess.Popen(
             [
@@ -81,12 +96,17 @@ def start(java: Java, spark_home: str, options: Sequence[str], conf: Mapping[str
         said = _Said(process.stderr)
         deadline = time.monotonic() + _PATIENCE
         while not os.path.isfile(answer):
+            if _given_up.is_set():
+                raise Closed("Spark's JVM is not needed any more")
             if process.poll() is not None or time.monotonic() > deadline:
-                _end(process)
                 raise Unavailable(f"Spark's JVM did not start: {said.reason()}", hint=f"It was {java.executable}")
             time.sleep(0.01)
         with open(answer, "rb") as file:
             port, secret = read_int(file), UTF8Deserializer().loads(file)
+    except BaseException:
+        if process is not None:  # without the directory it would neither answer nor end
+            _end(process)
+        raise
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     # This is how pyspark is told of a JVM that runs already.

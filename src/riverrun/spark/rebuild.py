@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from riverrun.errors import Conflict, RiverrunError, TimedOut, Unavailable
 from riverrun.failpoints import failpoint
@@ -21,6 +21,7 @@ from riverrun.spark.context import RunContext
 from riverrun.spark.deployment import Deployment
 from riverrun.spark.progress import RunProgress
 from riverrun.spark.query import EpochQuery
+from riverrun.views import Last
 
 _GLANCE = 0.1  # seconds between two looks at how far it is
 
@@ -31,12 +32,18 @@ class Rebuild:
     `going_on` raises when it is not wanted any more; `progress` is told of its epochs.
     """
 
-    def __init__(self, context: RunContext, going_on: Callable[[], None], progress: RunProgress) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        going_on: Callable[[], None],
+        progress: RunProgress,
+        heritage: Callable[[], Last] | None = None,
+    ) -> None:
         self._context = context
         self._going_on = going_on
         self._store = context.river.store
         self._successor = Successor(
-            context.flow, context.suffix, context.job, self._store, context.river.checkpoints, context.inputs
+            context.flow, context.suffix, context.job, self._store, context.river.checkpoints, context.inputs, heritage
         )
         self._ending = threading.Event()
         self._patience = Patience(f"the rebuild of flow {context.name}", self._ending)
@@ -81,7 +88,7 @@ class Rebuild:
     def _read_up_to(self, goal: Position) -> None:
         self._goal = goal
         self._successor.stop_at(goal)
-        while not goal <= self.query.committer.last.positions:
+        while not goal <= self._begin | self.query.committer.last.positions:
             self._going_on()
             self._keep_running()
             self._store.pause(_GLANCE)
@@ -122,12 +129,12 @@ class Rebuilds:
         current = self.current
         return current.progress if current else None
 
-    def begin(self, progress: RunProgress) -> Rebuild:
+    def begin(self, progress: RunProgress, heritage: Callable[[], Last] | None = None) -> Rebuild:
         """Begin the one that the run waits for."""
-        self.current = Rebuild(self._context, self._going_on, progress)
+        self.current = Rebuild(self._context, self._going_on, progress, heritage)
         return self.current
 
-    def first(self, take_over: Callable[[], int], topics: Iterable[Topic]) -> Deployment:
+    def first(self, take_over: Callable[[], int], topics: Collection[Topic]) -> Deployment:
         """Finish what was begun. The run of the old flow, if there is one, goes on until it is taken over from."""
         rebuild = self.current
         assert rebuild is not None

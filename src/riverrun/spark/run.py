@@ -22,6 +22,7 @@ from riverrun.river import River
 from riverrun.runtime.admission import Admission, admitted, refuse_drained
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.engines import engines_of
+from riverrun.runtime.heritage import GONE, Heritage, refuse_place
 from riverrun.runtime.manifest import Manifest, home_of
 from riverrun.runtime.opening import check_written, mend_checkpoint, open_outputs, shut_out
 from riverrun.runtime.outputs import declare_views
@@ -37,6 +38,7 @@ from riverrun.spark.progress import RunProgress
 from riverrun.spark.query import EpochQuery
 from riverrun.spark.rebuild import Rebuild, Rebuilds
 from riverrun.spark.session import cores
+from riverrun.views import Last
 
 log = logging.getLogger("riverrun.spark")
 
@@ -57,6 +59,7 @@ class Run:
         committer: Callable[..., Committer] = Committer,
         rebuild: bool = False,
         send: bool = True,
+        alerts_from: Start = None,
     ) -> None:
         self.flow = flow
         self.name = flow.name + suffix
@@ -74,10 +77,12 @@ class Run:
         self._context = context.compile(admission.known.shards if admission.known else cores())
         self._topics = open_outputs(river, flow, self._context.job, self._context.inputs, suffix)
         self._rebuilds = Rebuilds(self._context, self._check_going_on)
+        heritage = self._find_heritage(admission.home, alerts_from)
         self._query: EpochQuery
-        if admission.anew:
-            log.warning("flow %s %s: its views are computed from the log again", self.name, admission.anew)
-            self._query = self._rebuilds.begin(self._progress).query
+        if admission.anew or heritage:
+            why = admission.anew or (GONE if alerts_from is None else "begins to write topics and alerts at a place")
+            log.warning("flow %s %s: its views are computed from the log again", self.name, why)
+            self._query = self._rebuilds.begin(self._progress, heritage).query
         else:
             self._take_over()
             self._go_live(self._resume(admission.home))
@@ -223,6 +228,21 @@ class Run:
     def _admit(self, context: RunContext, rebuild: bool) -> Admission:
         parts = (self.name, self.flow, self._store, context.river.checkpoints, context.inputs, context.start)
         return admitted(*parts, rebuild)
+
+    def _find_heritage(self, home: str, alerts_from: Start) -> Callable[[], Last] | None:
+        """How far the topics of a flow are whose views are not there; None where the store knows it, and of a new flow."""
+        last = self._store.last(self.name)
+        if alerts_from is not None:
+            refuse_place(self.name, last)
+        if last.epoch:
+            return None
+        inputs, topics = self._context.inputs, list(self._topics.values())
+        first = self._context.start or {name: topic.begins() for name, topic in inputs.items()}
+        left = Heritage(self.name, self._store, self._context.river.checkpoints, inputs, topics, first)
+        if alerts_from is not None:
+            return left.begin_at(alerts_from)
+
+        return left.recall() if left.is_there(home) else None
 
     def _resume(self, home: str) -> Deployment:
         """What a run goes on with that takes everything as it is. Views exist before the first epoch."""
