@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,7 @@ def _picture_declared(history: History, past: FlowHistory, graph: Flow) -> Pictu
     suffix = past.name.removeprefix(graph.name)
     said = graph.to_json()
     sources = {id: source.topic for id, source in declared_sources(graph).items()}
+    titles = _name_nodes(graph)
     boxes = []
     for node in said["nodes"]:
         topic = sources.get(node["id"])
@@ -68,7 +70,7 @@ def _picture_declared(history: History, past: FlowHistory, graph: Flow) -> Pictu
             Box(
                 id=node["id"],
                 shape=SOURCE if topic else OPERATOR,
-                title=topic or node["kind"],
+                title=topic or titles[node["id"]],
                 label=node["label"],
                 state=state,
                 word=word,
@@ -85,6 +87,17 @@ def _picture_declared(history: History, past: FlowHistory, graph: Flow) -> Pictu
     rates = measure_edges(history, past, graph)
     edges = [(edge["from"], edge["to"]) for edge in said["edges"]]
     return Picture(tuple(boxes), tuple(EdgeLine(*edge, rates.get(edge)) for edge in edges))
+
+
+def _name_nodes(graph: Flow) -> dict[str, str]:
+    """What people call the nodes: the name they gave, else what they wrote; numbered where several would be called alike."""
+    named = {node.id: getattr(node, "name", None) or node.verb or node.kind for node in graph.nodes}
+    often, seen = Counter(named.values()), Counter[str]()
+    titles = {}
+    for id, name in named.items():
+        seen[name] += 1
+        titles[id] = f"{name} {seen[name]}" if often[name] > 1 else name
+    return titles
 
 
 def _picture_stored(history: History, past: FlowHistory) -> Picture:
