@@ -250,7 +250,7 @@ def test_a_group_is_moved_from_its_page(browser: Any, served: Background, shop: 
     page.goto("/ui/groups")
     page.click("text=warehouse-of-the-north")
     page.select_option("select[name=to]", "latest")
-    page.click("text=Move")
+    page.click("button:text-is('Move')")
     page.wait_for_selector("#done")
     assert "The group was moved" in page.text_content("#done")
     assert shop.lag("warehouse-of-the-north")["topics"]["orders"]["partitions"][0]["committed"] > 0
