@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import httpx
 import pytest
@@ -92,6 +93,30 @@ def test_what_cannot_be_done_to_a_group_is_said(
         assert said in answer.text
         forced = http.post("/ui/groups/billing?action=reset", data={"topic": "orders", "to": "latest", "force": "yes"})
         assert forced.status_code == 303
+
+
+def test_dead_letters_are_sent_again_by_a_button(
+    http: httpx.Client, river: River, mails: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the river can; what was sent again does not wait any more."""
+
+    class Letters:
+        sent: ClassVar[list[str]] = []
+
+        def waiting(self, name: str) -> int:
+            return 0 if name in self.sent else 1
+
+        def send_again(self, name: str) -> None:
+            self.sent.append(name)
+
+    monkeypatch.setattr(River, "dead_letters", Letters(), raising=False)
+    forms = [one for one in look(http, "/ui/groups/mails").of("form") if "/dead/" in str(one.get("action"))]
+    assert [one["method"] for one in forms] == ["post"]
+    sent = http.post(str(forms[0]["action"]))
+    assert (sent.status_code, sent.headers["location"]) == (303, "/ui/groups/mails")
+    assert Letters.sent == ["orders.dead.mails"]
+    assert "no such address" not in look(http, "/ui/groups/mails").text
+    assert http.post("/ui/dead/orders?back=//elsewhere.example").headers["location"] == "/"
 
 
 def test_only_admins_move_groups(river: River, serve: Callable[..., Background]) -> None:

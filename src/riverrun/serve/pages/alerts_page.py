@@ -32,10 +32,10 @@ def draw(history: History, asked: Asked) -> Drawn:
     dead = {name: count_dead(history, f"{name}.dead") or 0 for name in names}
     regions["told"] = _told(history, past.name, dead, {one.alert: one for one in past.status.alerts})
     regions["fired"] = _fired(history, past.name, names)
-    letters = [list_dead(history, f"{name}.dead") for name, count in dead.items() if count]
+    letters = [list_dead(history, f"{name}.dead", asked) for name, count in dead.items() if count]
     if letters:
         regions["dead"] = join(tag("h2", "Dead letters"), *letters)
-    return Drawn("Alerts", regions)
+    return Drawn("Alerts", regions, posts=bool(letters) and asked.may_change)
 
 
 def _is_alert(topic: str, flow: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +61,7 @@ def _picture_declared(history: History, past: FlowHistory, graph: Flow) -> Pictu
     suffix = past.name.removeprefix(graph.name)
     said = graph.to_json()
     sources = {id: source.topic for id, source in declared_sources(graph).items()}
-    titles = _name_nodes(graph)
+    titles = _name_nodes(graph, {node["id"]: node.get("name") for node in said["nodes"]})
     boxes = []
     for node in said["nodes"]:
         topic = sources.get(node["id"])
@@ -89,9 +89,9 @@ def _picture_declared(history: History, past: FlowHistory, graph: Flow) -> Pictu
     return Picture(tuple(boxes), tuple(EdgeLine(*edge, rates.get(edge)) for edge in edges))
 
 
-def _name_nodes(graph: Flow) -> dict[str, str]:
+def _name_nodes(graph: Flow, given: Mapping[str, str | None]) -> dict[str, str]:
     """What people call the nodes: the name they gave, else what they wrote; numbered where several would be called alike."""
-    named = {node.id: getattr(node, "name", None) or node.verb or node.kind for node in graph.nodes}
+    named = {node.id: given[node.id] or node.verb or node.kind for node in graph.nodes}
     often, seen = Counter(named.values()), Counter[str]()
     titles = {}
     for id, name in named.items():

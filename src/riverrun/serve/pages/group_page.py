@@ -23,7 +23,7 @@ def draw(history: History, asked: Asked) -> Drawn:
     regions["members"] = _workers(group) if group.is_queue else _members(group)
     regions["partitions"] = _partitions(group)
     if any(group.dead.values()):
-        lists = [list_dead(history, topic) for topic, count in group.dead.items() if count]
+        lists = [list_dead(history, topic, asked) for topic, count in group.dead.items() if count]
         regions["dead"] = join(tag("h2", "Dead letters"), *lists)
     regions["actions"] = _actions(group, asked)
     return Drawn(group.name, regions, posts=asked.may_change)

@@ -29,6 +29,7 @@ from riverrun.serve.pages import (
     views_page,
 )
 from riverrun.serve.pages.control import PageControl, keep_local
+from riverrun.serve.pages.dead_letters import send_again
 from riverrun.serve.pages.group_actions import find_action
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import join, tag
@@ -97,11 +98,20 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
             return await backend.read(_refuse, history, asked, error)
         return RedirectResponse(f"{asked.path}?done={action.name}", 303)
 
+    async def resend(request: Request) -> Response:
+        asked = _asked(request)
+        try:
+            await backend.read(send_again, backend.river, asked.name)
+        except RiverrunError as error:
+            return await backend.read(_refuse, history, asked, error)
+        return RedirectResponse(keep_local(asked.get("back", "/")), 303)
+
     for path, draw in _DRAWN.items():
         add(path, control.on(draw) if control else draw)
     if control:
         app.add_api_route(control.path, press, methods=["POST"], include_in_schema=False)
     app.add_api_route(_GROUP, change_group, methods=["POST"], include_in_schema=False)
+    app.add_api_route(ROOT + "/dead/{name}", resend, methods=["POST"], include_in_schema=False)
     app.add_api_route(ROOT + "/static/{name}", _static, methods=["GET"], include_in_schema=False)
 
 
