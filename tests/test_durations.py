@@ -77,7 +77,7 @@ def test_none_is_no_limit() -> None:
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        (0, "0 µs"),
+        (0, "0 s"),
         (999, "999 µs"),
         (1_500, "1.5 ms"),
         (12 * SECOND, "12 s"),

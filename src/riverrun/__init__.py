@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 # Every public name and the module it is in. Most of these load pyarrow, numpy or sqlglot, which takes longer than most
 # commands take to run, so a name is loaded when it is first used.
 _MODULES = {
+    "Alerts": "riverrun.alerts.alerts",
     "Busy": "riverrun.errors",
     "Closed": "riverrun.errors",
     "Conflict": "riverrun.errors",
@@ -85,6 +86,7 @@ _MODULES = {
     "Position": "riverrun.position",
     "River": "riverrun.river",
     "Settings": "riverrun.settings",
+    "serve_in_background": "riverrun.serve.server",
     "Run": "riverrun.spark.run",
     "View": "riverrun.views",
     "Change": "riverrun.views.changelog",
@@ -95,6 +97,7 @@ __all__ = sorted(_MODULES)  # noqa: PLE0605
 
 if TYPE_CHECKING:
     # The same for type checkers and editors, which cannot follow the rest. tests/test_imports.py compares the two.
+    from riverrun.alerts.alerts import Alerts as Alerts
     from riverrun.errors import Busy as Busy
     from riverrun.errors import Closed as Closed
     from riverrun.errors import Conflict as Conflict
@@ -146,6 +149,7 @@ if TYPE_CHECKING:
     from riverrun.log.topic import Topic as Topic
     from riverrun.position import Position as Position
     from riverrun.river import River as River
+    from riverrun.serve.server import serve_in_background as serve_in_background
     from riverrun.settings import Settings as Settings
     from riverrun.spark.run import Run as Run
     from riverrun.views import View as View

@@ -98,6 +98,8 @@ def show(value: int) -> str:
     """A duration in microseconds as people read it, with at most two units."""
     if value < 0:
         return "-" + show(-value)
+    if not value:
+        return "0 s"
     if value < 1_000:
         return f"{value} µs"
     if value < 1_000_000:

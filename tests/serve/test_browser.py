@@ -41,6 +41,7 @@ PAGES = (
     "/ui/ledger",
     "/ui/epochs",
 )
+QUIET = ("/ui/groups", "/ui/groups/warehouse-of-the-north", "/ui/history", "/ui/alerts")  # change seldom
 PATIENCE = 15_000  # milliseconds
 
 pytestmark = [
@@ -56,6 +57,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[River]:
     with River(tmp_path_factory.mktemp("shop") / "river") as river:
         run = ShopRun(river, shop_flow(), every=0.7)
         people = Customers(river)
+        people.act(200, 10)
+        with river.topic("orders").consumer("warehouse-of-the-north") as consumer:
+            consumer.poll(5)  # and is behind from then on
 
         def live() -> None:
             while not stop.wait(0.5):
@@ -220,9 +224,36 @@ def test_a_token_as_the_browser_sends_it(browser: Any, shop: River) -> None:
 def test_at_380_pixels_nothing_sticks_out(browser: Any, served: Background) -> None:
     context = browser.new_context(base_url=served.url, viewport={"width": 380, "height": 800})
     page = context.new_page()
-    for path in PAGES:
+    for path in (*PAGES, *QUIET):
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 380, path
+    context.close()
+
+
+@pytest.mark.parametrize("path", [*PAGES, *QUIET])
+def test_at_1280_pixels_nothing_is_cut_off(page: Any, path: str) -> None:
+    """Rows of alerts, the lag of readers and positions once were, with nothing to scroll by in sight."""
+    page.goto(path)
+    cut = (
+        "() => [...document.querySelectorAll('html, main, .scroll, pre')]"
+        ".filter(each => each.scrollWidth > each.clientWidth + 1)"
+        ".map(each => `${each.getAttribute('aria-label') || each.tagName}: ${each.scrollWidth}`)"
+    )
+    assert page.evaluate(cut) == []
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_group_is_moved_from_its_page(browser: Any, served: Background, shop: River, scripts: bool) -> None:
+    context = browser.new_context(base_url=served.url, java_script_enabled=scripts)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto("/ui/groups")
+    page.click("text=warehouse-of-the-north")
+    page.select_option("select[name=to]", "latest")
+    page.click("button:text-is('Move')")
+    page.wait_for_selector("#done")
+    assert "The group was moved" in page.text_content("#done")
+    assert shop.lag("warehouse-of-the-north")["topics"]["orders"]["partitions"][0]["committed"] > 0
     context.close()
 
 

@@ -8,17 +8,22 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
 
+import riverrun as rr
 from riverrun.errors import Transient, Unavailable
+from riverrun.log.partitioner import partition_of
 from riverrun.river import River
-from riverrun.runtime.status import AlertStatus, ComputedBy, Lag
+from riverrun.runtime.status import AlertStatus, ComputedBy, Lag, SlowProducer, SourceStatus, StateSize
 from riverrun.serve.pages.arrival_sample import ArrivalSample
 from riverrun.serve.pages.chart import choose_span
+from riverrun.serve.pages.day import DayPart
+from riverrun.serve.pages.day_file import DayDocument, day_path
 from riverrun.serve.pages.graph_layout import HEIGHT, lay_out
 from riverrun.serve.pages.routes import dashboard
 from riverrun.serve.pages.view_page import RecentChanges
@@ -30,7 +35,17 @@ from serve.conftest import CommittedFlow, EventReader, order
 from serve.telling_run import LEDGER, TellingRun
 
 EVIL = '<script>alert("1")</script><img src=x onerror=alert(2)>'
-PAGES = ("/", "/ui/time", "/ui/topics", "/ui/views", "/ui/ledger", "/ui/epochs", "/ui/alerts")
+PAGES = (
+    "/",
+    "/ui/time",
+    "/ui/topics",
+    "/ui/views",
+    "/ui/groups",
+    "/ui/ledger",
+    "/ui/epochs",
+    "/ui/history",
+    "/ui/alerts",
+)
 STORED = msgspec.to_builtins(list(LEDGER))
 
 
@@ -163,7 +178,7 @@ def test_a_view_is_sent_again_when_it_changed(stream: Callable[..., EventReader]
     totals.commit(("ada", 1, 9.5, 1))
     events = follow(stream, "/ui/views/totals")
     first = events.next()["data"]
-    assert first["order"] == list(first["parts"]) == ["summary", "figures", "search", "grid", "changes"]
+    assert first["order"] == list(first["parts"]) == ["summary", "figures", "search", "grid", "changes", "usage"]
     totals.commit(("bob", 2, 1.25, 1))
     changed = next(found for found in iter(lambda: events.next()["data"]["parts"], None) if "grid" in found)
     assert "bob" in changed["grid"]
@@ -345,7 +360,7 @@ def test_the_numbers_of_a_run(served: Callable[..., httpx.Client]) -> None:
     assert "12.4 k /s" in page.text
     assert {"value": "12400", "title": "12 400 rows per second"} in page.of("data")
     assert "2 kB" in page.text
-    assert "3 rows 30 % of what was read" in page.text
+    assert "3 rows came too late to count, 30 % of what was read" in page.text
 
 
 def test_who_computes_the_expressions_of_a_node(served: Callable[..., httpx.Client]) -> None:
@@ -389,6 +404,130 @@ def test_alerts_as_they_fire(served: Callable[..., httpx.Client], river: River) 
     assert "▲ trying again" in page.text and "mail: refused" in page.text
     assert "somebody else" not in page.text
     assert len(page.of("script")) == 1
+
+
+def test_dead_letters_are_there_whichever_run_gave_them_up(served: Callable[..., httpx.Client], river: River) -> None:
+    """After a restart the page said that there were none, and that everything was delivered."""
+    river.topic("shop.alerts.large", "user string, amount double").append({"user": "ada", "amount": 99.5})
+    dead = river.topic(
+        "shop.alerts.large.dead",
+        "user string, amount double, dead_reason string, dead_attempts int, dead_position string, dead_at timestamp",
+    )
+    letter = {"dead_reason": "mail: refused", "dead_attempts": 5, "dead_position": "shop.alerts.large@0:0"}
+    dead.append({"user": "ada", "amount": 99.5, **letter, "dead_at": datetime.now(UTC)})
+    page = look(served(TellingRun(alerts=(AlertStatus("large"),))), "/ui/alerts")
+    assert "■ some were never delivered" in page.text
+    assert "mail: refused 5 shop.alerts.large@0:0" in page.text
+    assert any(one.get("href") == "/ui/topics/shop.alerts.large.dead" for one in page.of("a"))
+
+
+def test_an_alert_shows_its_message_as_it_is_sent(served: Callable[..., httpx.Client], river: River) -> None:
+    run = TellingRun()
+    orders = run.flow.stream("orders")
+    run.flow.alert("large", orders, to=["json://localhost"], message="{user} spent {amount:.2f} at {at}")
+    at = datetime(2026, 1, 31, 12, 0, 3, tzinfo=UTC)
+    fired = {"user": EVIL, "amount": 99.5, "at": at}
+    river.topic("shop.alerts.large", "user string, amount double, at timestamp").append(fired)
+    river.topic("shop.alerts", "kind string, state string, text string").append({"text": "flow shop is behind"})
+    page = look(served(run), "/ui/alerts")
+    assert f"{EVIL} spent 99.50 at 2026-01-31 12:00:03 UTC" in page.text
+    assert "operator flow shop is behind" in page.text
+
+
+def test_windows_are_shown_the_newest_first(http: httpx.Client, river: River) -> None:
+    spec = ViewSpec("minutes", "shop", "user string, window_start timestamp, n bigint", ("user", "window_start"))
+    starts = [datetime(2026, 1, 31, 12, minute, tzinfo=UTC) for minute in range(60)]
+    CommittedFlow(river, spec).commit(*(("ada", start, start.minute, 1) for start in starts))
+    page = look(http, "/ui/views/minutes")
+    assert "Rows 1 to 50, the newest windows first" in page.text
+    assert "12:59:00Z" in page.text and "12:09:00Z" not in page.text
+    [sorted_by] = [one for one in page.of("th") if "aria-sort" in one]
+    assert sorted_by["aria-sort"] == "descending"
+    assert "12:09:00Z" in look(http, "/ui/views/minutes?order=window_start").text
+
+
+def test_a_view_says_how_programs_ask_for_it(http: httpx.Client, totals: CommittedFlow) -> None:
+    totals.commit(("ada", 1, 9.5, 1))
+    page = look(http, "/ui/views/totals")
+    assert "total double" in page.text and "user string key" in page.text
+    assert "riverrun view query 'select * from \"totals\" limit 10'" in page.text
+    [curl] = re.findall(r"curl '(\S+limit=10)'", page.text)
+    assert httpx.get(curl).json() == [{"user": "ada", "n": 1, "total": 9.5}]
+
+
+def test_late_is_one_number_on_every_page(served: Callable[..., httpx.Client], river: River) -> None:
+    """Flow, Time and Ledger: rows that came too late to count."""
+    river.topic("orders").append(order())
+    source = SourceStatus("stream-orders", "orders", datetime.now(UTC), 1.0)
+    corrected = msgspec.structs.replace(LEDGER[1], corrected=2)
+    http = served(TellingRun(sources=(source,), ledger=(LEDGER[0], corrected)))
+    for path in ("/", "/ui/time", "/ui/ledger"):
+        assert "Late rows 3 rows" in look(http, path).text, path
+    assert "Corrections 2 rows came to a window that had closed" in look(http, "/ui/ledger").text
+
+
+def test_nobody_holds_the_watermark_back_where_all_are_as_far(
+    served: Callable[..., httpx.Client], river: River
+) -> None:
+    now = datetime.now(UTC)
+    topic = river.topic("orders")
+    topic.append([{"user": user, "amount": 1.0, "at": now} for user in ("ada", "bob", "eve", "joe")])
+    slowest = SlowProducer("0", now - timedelta(seconds=5), now)  # as the run knew it, some rows ago
+    run = TellingRun(sources=(SourceStatus("stream-orders", "orders", now, 1.0, (slowest,)),))
+    http = served(run)
+    page = until(lambda: look(http, "/ui/time"), "all are within a second: 2 partitions")
+    assert "holds back" not in page.text and "Producers" not in page.text
+    later = now + timedelta(seconds=9)
+    [other] = [user for user in ("ada", "bob", "eve", "joe") if partition_of(user.encode(), 2) == 1][:1]
+    topic.append({"user": other, "amount": 1.0, "at": later})
+    assert (
+        "Held back by partition 0 9 s behind the furthest" in until(lambda: look(http, "/ui/time"), "holds back").text
+    )
+
+
+def test_a_mark_is_drawn_only_where_it_belongs(served: Callable[..., httpx.Client], river: River) -> None:
+    """Rows from before the picture piled up on its left border."""
+    topic, now = river.topic("orders"), datetime.now(UTC)
+    http = served(TellingRun(sources=(SourceStatus("stream-orders", "orders", now, 0.0),)))
+    look(http, "/ui/time")
+    topic.append([order("ada", at=(now + timedelta(seconds=1)).isoformat()) for _ in range(20)])
+    topic.append([order("ada", at=(now - timedelta(days=number)).isoformat()) for number in (1, 2, 3)])
+    page = until(lambda: look(http, "/ui/time"), "Behind the watermark 3 rows")
+    assert [one["d"] for one in page.of("path") if one.get("class") == "straggler"] == [""]
+    assert "with a time outside of it, and without a mark" in page.text
+
+
+def test_nodes_have_names_that_people_wrote(served: Callable[..., httpx.Client]) -> None:
+    """Three windows were all called window, and joins join_streams."""
+    run = TellingRun()
+    orders = run.flow.stream("orders")
+    for size in ("1 minute", "1 hour"):
+        run.flow.view(f"per-{size[2:]}", orders.window(rr.tumbling(size), by="user").agg(n=rr.count()))
+    joined = orders.join(orders, on="user", within=("0 s", "5 minutes"))
+    run.flow.topic("pairs", joined)
+    page = look(served(run), "/")
+    assert "window 1" in page.text and "window 2" in page.text
+    assert "inner join on user within 0 s … 5 min" in page.text
+    assert "join_streams" not in page.text
+
+
+def test_small_state_is_in_the_manifest(served: Callable[..., httpx.Client]) -> None:
+    """It was said to be in 0 files."""
+    assert "2 kB in the manifest" in look(served(TellingRun(state_size=StateSize(2048, 0))), "/").text
+
+
+def test_the_history_of_a_flow_is_kept_in_the_river(
+    served: Callable[..., httpx.Client], river: River, serve: Callable[..., Background]
+) -> None:
+    parts = [DayPart(int(time.time()) // 60 * 60 - 60 * minute, 60, 60.0, 600, 3) for minute in range(9, 0, -1)]
+    path = Path(day_path(river.path, "shop"))
+    path.parent.mkdir()
+    path.write_bytes(msgspec.json.encode(DayDocument(1, parts)))
+    page = look(served(TellingRun()), "/ui/history")
+    assert "Rows read in a second now 10/s, at most 10/s" in page.text
+    assert "Late rows in a minute now 3/min" in page.text
+    assert len([one for one in page.of("svg") if one.get("class") == "day fitted"]) == 6
+    assert "2 hours" in look(served(TellingRun()), "/ui/history?span=2h").text
 
 
 def test_pages_need_a_token_where_there_are_tokens(river: River, serve: Callable[..., Background]) -> None:
@@ -446,7 +585,7 @@ def test_arrivals_know_who_is_behind_and_what_was_late(river: River) -> None:
     arrivals.look(int((now - timedelta(seconds=10)).timestamp() * 1e6))
     assert sorted(arrivals.speakers) == ["a", "b"]
     assert arrivals.speakers["a"].time - arrivals.speakers["b"].time == 15_000_000
-    assert len(arrivals.late) == 1  # b's second row, behind the watermark then
+    assert len(arrivals.marks) == arrivals.behind == 1  # b's second row, behind the watermark then
     assert arrivals.rows == 4
     assert arrivals.delays.tolist() == [1, 1, 1, 1, 0, 0, 0, 0, 0]  # a's second row came 7 s behind its first
 

@@ -51,7 +51,8 @@ class Groups:
             ]
 
     def describe(self, group: str) -> dict[str, Any]:
-        """The group, its members with their partitions, and its lag."""
+        """The group, its members with their partitions, and its lag. Of a queue, the workers that have messages now: how
+        many, and in how many seconds the first lease runs out."""
         lag = self.lag(group)
         now = self._coordination.now()
         with self._coordination.reading() as db:
@@ -74,8 +75,8 @@ class Groups:
                 for member, name, joined in rows
                 if member in live
             ]
-            kind = _kind(db, group)
-        return {**lag, "kind": kind, "generation": generation, "members": members}
+            kind, workers = _kind(db, group), _workers(db, group, now)
+        return {**lag, "kind": kind, "generation": generation, "members": members, "workers": workers}
 
     def lag(self, group: str) -> dict[str, Any]:
         """The lag of the group, in rows and in seconds since the oldest of them was received.
@@ -161,6 +162,20 @@ class Groups:
 
 def _kind(db: Connection, group: str) -> str:
     return "queue" if db.execute("select 1 from cursors where grp = ?", (group,)).fetchone() else "consumer"
+
+
+def _workers(db: Connection, group: str, now: int) -> list[dict[str, Any]]:
+    """Processes that hold messages, by topic; what a dead one had is about to come again."""
+    held = db.execute(
+        "select process, topic, count(*), min(expires) from messages where grp = ? and dead is null"
+        " and process is not null and expires > ? group by process, topic order by process, topic",
+        (group, now),
+    )
+    return [
+        {"process": process.pid_of(name), "topic": topic, "messages": count, "seconds": (expires - now) / 1e6}
+        for name, topic, count, expires in held
+        if not process.is_gone(name)
+    ]
 
 
 def _topics(db: Connection, group: str) -> list[str]:

@@ -95,9 +95,11 @@ class Guard:
         if foreign or (method not in _SAFE and headers.get("sec-fetch-site") in ("cross-site", "same-site")):
             raise Refused(403, "requests from pages of another site are refused")
         if self._tokens and scope["path"] not in _PUBLIC:
-            self._check_token(headers.get("authorization"), needed_role(method, scope["path"]))
+            roles = self._check_token(headers.get("authorization"), needed_role(method, scope["path"]))
+            scope.setdefault("state", {})["roles"] = roles
 
-    def _check_token(self, authorization: str | None, role: str) -> None:
+    def _check_token(self, authorization: str | None, role: str) -> frozenset[str]:
+        """The roles of the token, which has this one."""
         secret = extract_token(authorization) if authorization else None
         roles = self._tokens.roles(secret) if secret else None
         if roles is None:
@@ -105,6 +107,7 @@ class Guard:
             raise Refused(401, said, hint="Send it as Authorization: Bearer TOKEN")
         if role not in roles:
             raise Refused(403, f"this token does not have the role {role}")
+        return roles
 
     def _is_ours(self, name: str) -> bool:
         if name in self._hosts:

@@ -103,6 +103,8 @@ class Collector:
         yield _counter("riverrun_epochs", "Epochs committed.", ["flow"], epochs)
         committed = [((status.flow,), status.committed.timestamp()) for status in flows if status.committed]
         yield _gauge("riverrun_epoch_committed_seconds", "When the last one was, in Unix time.", ["flow"], committed)
+        took = [((status.flow,), status.times.total) for status in flows if status.times]
+        yield _gauge("riverrun_epoch_seconds", "What the last one took, in this process.", ["flow"], took)
         sources = [(status.flow, source) for status in flows for source in status.sources]
         marks = [((flow, one.source), one.watermark.timestamp()) for flow, one in sources if one.watermark]
         lags = [((flow, one.source), one.behind) for flow, one in sources if one.watermark]

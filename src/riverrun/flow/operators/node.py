@@ -34,6 +34,9 @@ class Node:
     """
 
     kind: ClassVar[str]
+    verb: ClassVar[str] = ""
+    """What people call it, where that is not its kind."""
+
     stateful: ClassVar[bool] = False
     """A kernel runs it: its rows are brought together by `routes`, which adds a stage."""
 

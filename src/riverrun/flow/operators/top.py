@@ -62,6 +62,7 @@ class Newest(Top):
     """The newest row per key by event time, of a stream that takes rows back."""
 
     kind = "newest"
+    verb = "newest per key"
     n: int = 1
 
     @property

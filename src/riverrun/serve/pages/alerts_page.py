@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from riverrun.errors import OutOfRange
-from riverrun.log.json_rows import plain_rows
-from riverrun.log.topic import Topic
+from riverrun.alerts.message import format_row
+from riverrun.alerts.watch import MESSAGE
 from riverrun.runtime.status import AlertStatus
+from riverrun.serve.pages.dead_letters import count_dead, dead_link, list_dead, read_newest
 from riverrun.serve.pages.flow_health import BUSY, OK, STOPPED, badge
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Html, join, tag
-from riverrun.serve.pages.quantities import ago, clock, number, parse
+from riverrun.serve.pages.quantities import ago, clock, number
 from riverrun.serve.pages.shell import Asked, Drawn, address, choose_flow, empty, summary, table
 from riverrun.serve.pages.table_cells import heads, pairs
 
 _EACH, _SHOWN = 20, 40
-_ORDER = [("_received", "descending"), ("_partition", "ascending"), ("_offset", "descending")]
+_OPERATOR = "operator"
+_COLUMNS = ["When", "Alert", "Message", "Row"]
 
 
 def draw(history: History, asked: Asked) -> Drawn:
@@ -28,9 +29,13 @@ def draw(history: History, asked: Asked) -> Drawn:
             'No alert is declared. A flow does so with flow.alert("large", node, to=[…])', "riverrun run FLOW.py"
         )
         return Drawn("Alerts", regions)
-    regions["told"] = _told(history, past.name, names, {one.alert: one for one in past.status.alerts})
+    dead = {name: count_dead(history, f"{name}.dead") or 0 for name in names}
+    regions["told"] = _told(history, past.name, dead, {one.alert: one for one in past.status.alerts})
     regions["fired"] = _fired(history, past.name, names)
-    return Drawn("Alerts", regions)
+    letters = [list_dead(history, f"{name}.dead", asked) for name, count in dead.items() if count]
+    if letters:
+        regions["dead"] = join(tag("h2", "Dead letters"), *letters)
+    return Drawn("Alerts", regions, posts=bool(letters) and asked.may_change)
 
 
 def _is_alert(topic: str, flow: str) -> bool:
@@ -39,12 +44,12 @@ def _is_alert(topic: str, flow: str) -> bool:
 
 
 def _title(topic: str, flow: str) -> str:
-    return topic.removeprefix(f"{flow}.alerts").removeprefix(".") or "operator"
+    return topic.removeprefix(f"{flow}.alerts").removeprefix(".") or _OPERATOR
 
 
-def _told(history: History, flow: str, names: list[str], alerts: dict[str, AlertStatus]) -> Html:
+def _told(history: History, flow: str, dead: dict[str, int], alerts: dict[str, AlertStatus]) -> Html:
     rows = []
-    for topic in names:
+    for topic, letters in dead.items():
         title = _title(topic, flow)
         alert = alerts.get(title)
         fired = sum(history.backend.topic(topic).ends().values())
@@ -53,10 +58,10 @@ def _told(history: History, flow: str, names: list[str], alerts: dict[str, Alert
                 "tr",
                 tag("th", title, scope="row"),
                 tag("td", tag("a", number(fired, "rows"), href=address("topics", topic)), class_="n", data_flash=True),
-                tag("td", _state(alert)),
+                tag("td", _state(alert, letters)),
                 tag("td", number(alert.sent) if alert else "–", class_="n"),
                 tag("td", number(alert.waiting) if alert else "–", class_="n"),
-                tag("td", _dead(history, topic, alert), class_="n"),
+                tag("td", dead_link(f"{topic}.dead", letters), class_="n"),
                 tag("td", ago(alert.last_sent) if alert and alert.last_sent else "–"),
                 tag("td", (alert and alert.last_error) or "–", class_="wide"),
                 id=f"alert-{topic}",
@@ -64,55 +69,49 @@ def _told(history: History, flow: str, names: list[str], alerts: dict[str, Alert
         )
     columns = ["Alert", "Fired", "State", "Messages sent", "Rows waiting", "Dead letters", "Last sent", "Last error"]
     return table(
-        "Alerts of this flow; messages are counted since the run began",
+        "Alerts of this flow; messages are counted since the run began, rows and dead letters since there are any",
         heads(columns, ["Fired", "Messages sent", "Rows waiting", "Dead letters"]),
         rows,
     )
 
 
-def _dead(history: History, topic: str, alert: AlertStatus | None) -> Html:
-    dead = f"{topic}.dead"
-    if alert is None:
-        return tag("span", "–")
-    count = number(alert.dead)
-    return tag("a", count, href=address("topics", dead)) if dead in history.backend.river.topics() else count
-
-
-def _state(alert: AlertStatus | None) -> Html:
+def _state(alert: AlertStatus | None, dead: int) -> Html:
+    if dead:
+        return badge(STOPPED, "some were never delivered")
     if alert is None:
         return tag("span", "sent by another process, or not at all", class_="quiet")
-    if alert.dead:
-        return badge(STOPPED, "some were never delivered")
     if alert.last_error and alert.waiting:
         return badge(BUSY, "trying again")
     return badge(OK, "delivered" if alert.sent else "quiet")
 
 
 def _fired(history: History, flow: str, names: list[str]) -> Html:
-    rows = [(row, _title(name, flow)) for name in names for row in _read_newest(history.backend.topic(name))]
+    rows = [(row, name) for name in names for row in read_newest(history.backend.topic(name), _EACH)]
     rows.sort(key=lambda pair: pair[0]["_received"], reverse=True)
     head = tag("h2", "Fired")
     if not rows:
         return join(head, empty("No alert has fired yet"))
-    body = [
-        tag(
-            "tr",
-            tag("td", clock(parse(row["_received"]))),
-            tag("td", tag("b", title)),
-            pairs({name: value for name, value in row.items() if not name.startswith("_")}),
-            id=f"fired-{title}-{row['_partition']}-{row['_offset']}",
-            data_fresh=True,
-        )
-        for row, title in rows[:_SHOWN]
-    ]
-    return join(head, table("Newest first", heads(["When", "Alert", "Row"]), body))
+    templates = _templates(history, flow)
+    body = [_row(row, _title(name, flow), templates) for row, name in rows[:_SHOWN]]
+    return join(head, table("Newest first; a message may be about several rows", heads(_COLUMNS), body))
 
 
-def _read_newest(topic: Topic) -> list[dict[str, Any]]:
-    end, first = topic.ends(), topic.begins()
-    start = {p: max(first[p], offset - _EACH) for p, offset in end.items()}
-    try:
-        rows = topic.read({topic.name: start}, {topic.name: dict(end)})
-    except OutOfRange:
-        return []
-    return plain_rows(rows.sort_by(_ORDER).slice(0, _EACH).combine_chunks())
+def _row(row: dict[str, Any], title: str, templates: dict[str, str | None]) -> Html:
+    values = {name: value for name, value in row.items() if not name.startswith("_")}
+    message = format_row(templates[title], values) if title in templates else "–"
+    return tag(
+        "tr",
+        tag("td", clock(row["_received"])),
+        tag("td", tag("b", title)),
+        tag("td", message, class_="wide"),
+        pairs(values),
+        id=f"fired-{title}-{row['_partition']}-{row['_offset']}",
+        data_fresh=True,
+    )
+
+
+def _templates(history: History, flow: str) -> dict[str, str | None]:
+    """How each alert words its rows; what the flow declares is known where it runs."""
+    graph = history.graph(flow)
+    declared = {end.name: end.message for end in graph.alerts.values()} if graph else {}
+    return {**declared, _OPERATOR: MESSAGE}

@@ -25,7 +25,7 @@ DELAYS = (0, 1, 2, 5, 10, 30, 60, 300, 3600)
 _FEW = 20_000  # rows that are read in one look
 _FRAMES = 5_000  # headers that are looked at in one look
 _PRODUCERS = 200
-_LATE = 400
+_MARKS = 400  # rows behind the watermark that are remembered one by one
 _BINS = 512  # of event time, for what arrived in one second
 
 Integers = npt.NDArray[np.int64]
@@ -80,10 +80,11 @@ class ArrivalSample:
         self._place = {p: max(first[p], offset - back) for p, offset in latest.items()}
         self._seconds: deque[Arrived] = deque()
         self.arrived = Arrived.merge([])  # replaced, never changed: others read it meanwhile
-        self.late: deque[tuple[int, int]] = deque(maxlen=_LATE)
+        self.marks: deque[tuple[int, int]] = deque(maxlen=_MARKS)  # received and time of rows behind the watermark
+        self.behind = 0  # how many there were
         self.speakers: dict[str, Speaker] = {}
         self.delays: Integers = np.zeros(len(DELAYS), np.int64)
-        self.rows = 0  # that `delays` are of
+        self.rows = 0  # that were read one by one: `delays` and `behind` are of these
         self._estimated = 0
 
     def name_producer(self, producer: str | None) -> str:
@@ -96,7 +97,7 @@ class ArrivalSample:
         return not self._seconds or self._estimated < self._seconds[0].received[0]
 
     def look(self, watermark: int | None) -> None:
-        """Take in what has come since. `watermark` is what it was before: older rows are remembered as late."""
+        """Take in what has come since. `watermark` is what it was before: older rows are behind it."""
         end = self._topic.ends()
         first = self._topic.begins()
         start = {p: max(self._place[p], first[p]) for p in end}
@@ -131,8 +132,10 @@ class ArrivalSample:
         order = np.argsort(received, kind="stable")
         self._measure(codes[order], names, times[order], received[order])
         if watermark is not None:
-            late = np.flatnonzero(times < watermark)[-_LATE:]
-            self.late.extend(zip(received[late].tolist(), times[late].tolist(), strict=True))
+            behind = np.flatnonzero(times < watermark)
+            self.behind += len(behind)
+            newest = behind[-_MARKS:]
+            self.marks.extend(zip(received[newest].tolist(), times[newest].tolist(), strict=True))
         self.rows += len(times)
         seconds = received // SECOND
         for second in np.unique(seconds):

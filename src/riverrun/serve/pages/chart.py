@@ -12,7 +12,7 @@ from riverrun.durations import from_micros
 from riverrun.serve.pages.arrival_sample import SECOND, Arrived, Integers
 from riverrun.serve.pages.markup import Html, tag
 
-LEFT, RIGHT, TOP, WIDTH, HEIGHT, FOOT = 104, 168, 16, 944, 400, 32
+LEFT, RIGHT, TOP, WIDTH, HEIGHT, FOOT = 104, 160, 16, 944, 400, 32
 CELL = 8
 LEVELS = 5
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 604800)

@@ -31,7 +31,8 @@ class PageControl:
             page = draw(history, asked)
             action = f"{self.path}?{urlencode({'back': asked.link()})}"
             (first, summary), *others = page.regions.items()
-            return replace(page, regions={first: summary, "control": self.draw(history, action), **dict(others)})
+            regions = {first: summary, "control": self.draw(history, action), **dict(others)}
+            return replace(page, regions=regions, posts=True)
 
         return drawn
 

@@ -51,15 +51,17 @@ def _numbers(status: FlowStatus) -> Html:
         figure(
             "Watermark",
             UNKNOWN if watermark_lag is None else join(span(watermark_lag), " behind"),
-            "no row with a time yet" if watermark_lag is None else "older rows are late",
+            "no row with a time yet" if watermark_lag is None else "event time has come so far",
         ),
         figure(
             "Late rows",
             number(status.late, "rows"),
-            join(share(status.late, read), " of what was read") if read else "nothing was read yet",
+            join("came too late to count, ", share(status.late, read), " of what was read")
+            if read
+            else "nothing was read yet",
         ),
         figure("Fresh as of", clock(status.committed), join("epoch ", number(status.epoch))),
-        figure("State", size(status.state_size.bytes), number(status.state_size.files, "files")),
+        figure("State", size(status.state_size.bytes), _kept_in(status.state_size.files)),
     )
 
 
@@ -162,7 +164,11 @@ def _details(box: Box, status: FlowStatus, asked: Asked) -> Html:
             rows.append(("Watermark", _watermark(source)))
     takes = status.state_size.nodes.get(box.id)
     if takes:
-        rows.append(("State size", join(size(takes.bytes), " in ", number(takes.files, "files"))))
+        rows.append(("State size", join(size(takes.bytes), " ", _kept_in(takes.files))))
+    if said.get("kind") == "as_of":
+        rows.append(
+            ("Rows out", "may be more than came in: a version that arrives answers the rows it is valid for again")
+        )
     if box.id in status.nodes:
         rows.append(("Time in the last epoch", span(status.nodes[box.id])))
     return tag(
@@ -175,13 +181,19 @@ def _details(box: Box, status: FlowStatus, asked: Asked) -> Html:
     )
 
 
+def _kept_in(files: int) -> Html:
+    """Where state is: what is small is in the manifest, and has no file of its own."""
+    return join("in ", number(files, "files")) if files else join("in the manifest")
+
+
 def _entry(entry: LedgerEntry) -> Html:
     parts = [
         join(", ", number(entry.count(kind)), f" {kind.replace('_', ' ')}")
         for kind in LEDGER_PARTS
         if kind == "accepted" or entry.count(kind)
     ]
-    return join(number(entry.read, "rows"), *parts)
+    corrected = join(" (", number(entry.corrected), " corrected a window)") if entry.corrected else None
+    return join(number(entry.read, "rows"), *parts, corrected)
 
 
 def _engines(computed: Sequence[ComputedBy]) -> Html:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,7 @@ def _picture_declared(history: History, past: FlowHistory, graph: Flow) -> Pictu
     suffix = past.name.removeprefix(graph.name)
     said = graph.to_json()
     sources = {id: source.topic for id, source in declared_sources(graph).items()}
+    titles = _name_nodes(graph, {node["id"]: node.get("name") for node in said["nodes"]})
     boxes = []
     for node in said["nodes"]:
         topic = sources.get(node["id"])
@@ -68,7 +70,7 @@ def _picture_declared(history: History, past: FlowHistory, graph: Flow) -> Pictu
             Box(
                 id=node["id"],
                 shape=SOURCE if topic else OPERATOR,
-                title=node["name"] or topic or node["kind"],
+                title=node["name"] or topic or titles[node["id"]],
                 label=node["label"],
                 state=state,
                 word=word,
@@ -85,6 +87,17 @@ def _picture_declared(history: History, past: FlowHistory, graph: Flow) -> Pictu
     rates = measure_edges(history, past, graph)
     edges = [(edge["from"], edge["to"]) for edge in said["edges"]]
     return Picture(tuple(boxes), tuple(EdgeLine(*edge, rates.get(edge)) for edge in edges))
+
+
+def _name_nodes(graph: Flow, given: Mapping[str, str | None]) -> dict[str, str]:
+    """What people call the nodes: the name they gave, else what they wrote; numbered where several would be called alike."""
+    named = {node.id: given[node.id] or node.verb or node.kind for node in graph.nodes}
+    often, seen = Counter(named.values()), Counter[str]()
+    titles = {}
+    for id, name in named.items():
+        seen[name] += 1
+        titles[id] = f"{name} {seen[name]}" if often[name] > 1 else name
+    return titles
 
 
 def _picture_stored(history: History, past: FlowHistory) -> Picture:

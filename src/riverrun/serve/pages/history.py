@@ -20,6 +20,8 @@ from riverrun.runtime.status import EpochTimes, FlowStatus
 from riverrun.serve.backend import Backend, Running
 from riverrun.serve.flows import Flows
 from riverrun.serve.pages.arrival_sample import ArrivalSample
+from riverrun.serve.pages.day import DayPart, FlowReading
+from riverrun.serve.pages.day_file import DayRecord, day_path, read_day
 
 if TYPE_CHECKING:
     from riverrun.flow import Flow
@@ -35,6 +37,7 @@ _TOPICS = 200  # more are listed, but not measured
 _KEPT = 256  # answers that are kept for a moment
 _COUNTS = 32
 _RATE = 10.0  # seconds that a rate is taken over
+_DAY = 30.0  # seconds for which the day of a flow elsewhere holds
 EVERY, UNWATCHED = 1.0, 5.0  # seconds between two samples
 
 
@@ -147,6 +150,7 @@ class History:
         self.flows: dict[str, FlowHistory] = {}
         self.ends: dict[str, deque[tuple[int, int]]] = {}
         self.arrivals: dict[str, ArrivalSample] = {}
+        self._days: dict[str, DayRecord] = {}
         self.viewers = 0
         self.trouble: str | None = None
         self._looked = 0.0
@@ -197,6 +201,12 @@ class History:
         run = self._run(flow)
         return run.flow if run else None
 
+    def day(self, flow: str) -> list[DayPart]:
+        """The last day of a flow; of one that runs elsewhere, as its own process has written it down."""
+        if flow in self._days:
+            return self._days[flow].parts
+        return self.remember(("day", flow), _DAY, lambda: read_day(day_path(self.backend.river.path, flow)))
+
     def _run(self, flow: str) -> Running | None:
         return next((run for run in self.backend.runs if run.name == flow), None)
 
@@ -237,6 +247,7 @@ class History:
     def _look_at_flows(self, at: int) -> None:
         for status in self._flows.all():
             past = self.flows.setdefault(status.flow, FlowHistory(status))
+            newest = max(past.epochs, default=0)
             if self.backend.has_views():
                 with suppress(RiverrunError):  # a store that is away; its run says so itself
                     past.take_changes(*self.backend.store().changed(status.flow, past.commit))
@@ -244,7 +255,21 @@ class History:
             run = self._run(status.flow)
             if run:
                 past.take_epochs(run.epochs())
+                self._take_reading(past, at, newest)
             past.forget()
+
+    def _take_reading(self, past: FlowHistory, at: int, newest: int) -> None:
+        """For the day of a flow that runs here; `newest` is the last epoch that was seen before."""
+        status = past.status
+        if status.state == "unknown":
+            return
+        if status.flow not in self._days:
+            self._days[status.flow] = DayRecord(self.backend.river.path, status.flow)
+        took = [one.times.total for number, one in past.epochs.items() if number > newest and one.times]
+        counted = status.rows_read, status.late, sum(entry.corrected for entry in status.ledger)
+        self._days[status.flow].take(
+            FlowReading(at / 1e6, *counted, status.lag.seconds, status.watermark_lag, max(took, default=None))
+        )
 
     def _look_at_topics(self, at: int) -> None:
         names = self.backend.river.topics()[:_TOPICS]

@@ -31,7 +31,12 @@ _SAID = {
     "duplicates": "duplicates",
     "quarantined": "quarantined",
 }
-_WIDTH, _HEIGHT, _THINNEST = 240, 16, 3
+_MEANING = (
+    "Late is a row that came when nothing could count it any more: all it could have changed had closed, and the time for"
+    " corrections was over. One that came before that, to a window that had closed, is accepted and corrects it. An input"
+    " counts by itself, so a row that two windows read is in the ledger twice."
+)
+_WIDTH, _HEIGHT, _THINNEST = 160, 16, 3
 
 
 def draw(history: History, asked: Asked) -> Drawn:
@@ -51,20 +56,23 @@ def draw(history: History, asked: Asked) -> Drawn:
         title = box.title if box else entry.called
         about = ("topic" if entry.input == "topic" else box.label) if box else ""
         rows.append(_row(entry, title, about, aside.get(entry.node, {})))
-    names = ["Node", "Input", "Rows read", "Where they went", *_SAID.values(), "Adds up"]
-    regions["ledger"] = table("Every input, since the flow began", heads(names, ["Rows read", *_SAID.values()]), rows)
+    accepted, *others = _SAID.values()
+    counts = ["Rows read", accepted, "of these corrected", *others]
+    names = ["Node", "Input", "Rows read", "Where they went", *counts[1:], "Adds up"]
+    regions["ledger"] = table("Every input, since the flow began", heads(names, counts), rows)
     regions["legend"] = tag(
         "ul",
         *(tag("li", swatch(part), f" {said}") for part, said in _SAID.items()),
         class_="legend",
         aria_label="What colours mean",
     )
+    regions["meaning"] = tag("p", _MEANING, class_="note")
     return Drawn("Ledger", regions)
 
 
 def _numbers(entries: Sequence[LedgerEntry], read: int) -> Html:
     dropped = sum(entry.late_dropped for entry in entries)
-    late = dropped + sum(entry.late_aside for entry in entries)
+    late = sum(entry.late for entry in entries)
     balanced = not any(entry.missing for entry in entries)
     return figures(
         figure("Rows read from topics", number(read), f"{exact(read)} rows"),
@@ -73,7 +81,12 @@ def _numbers(entries: Sequence[LedgerEntry], read: int) -> Html:
             badge(OK, "yes") if balanced else badge(STOPPED, "no"),
             "no row is missing" if balanced else "rows are missing",
         ),
-        figure("Late", number(late, "rows"), join(number(dropped), " of them dropped")),
+        figure("Late rows", number(late, "rows"), join("came too late to count, ", number(dropped), " were dropped")),
+        figure(
+            "Corrections",
+            number(sum(entry.corrected for entry in entries), "rows"),
+            "came to a window that had closed, and issued it again",
+        ),
         figure("Duplicates", number(sum(entry.duplicates for entry in entries), "rows")),
         figure("Quarantined", number(sum(entry.quarantined for entry in entries), "rows")),
     )
@@ -103,6 +116,8 @@ def _row(entry: LedgerEntry, title: str, about: str, aside: dict[str, str]) -> H
         if part in aside:
             value = tag("a", value, href=address("topics", aside[part]), title=f"topic {aside[part]}")
         cells.append(tag("td", value, class_="n"))
+    corrected: Content = number(entry.corrected) if entry.corrected else tag("span", "0", class_="quiet")
+    cells.insert(1, tag("td", corrected, class_="n"))
     missing = entry.missing
     return tag(
         "tr",

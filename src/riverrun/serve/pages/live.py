@@ -50,5 +50,5 @@ async def changes(history: History, draw: Draw, asked: Asked) -> AsyncGenerator[
 
 def draw_shared(history: History, draw: Draw, asked: Asked) -> Drawn:
     """The page; those who look at the same one at the same time get the same drawing."""
-    what = (draw, asked.path, tuple(sorted(asked.query.items())))
+    what = (draw, asked.path, tuple(sorted(asked.query.items())), asked.may_change, asked.host)
     return history.remember(what, FASTEST * 0.9, lambda: draw(history, asked))

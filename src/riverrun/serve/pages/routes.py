@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import mimetypes
 from importlib.resources import files
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from fastapi import FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
 from riverrun.errors import NotFound, RiverrunError
 from riverrun.serve.backend import Backend
+from riverrun.serve.body import receive_body
 from riverrun.serve.flows import Flows
 from riverrun.serve.pages import (
     alerts_page,
     epochs_page,
     flow_page,
+    group_page,
+    groups_page,
+    history_page,
     ledger_page,
     live,
     time_page,
@@ -25,12 +29,16 @@ from riverrun.serve.pages import (
     views_page,
 )
 from riverrun.serve.pages.control import PageControl, keep_local
+from riverrun.serve.pages.dead_letters import send_again
+from riverrun.serve.pages.group_actions import find_action
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import join, tag
 from riverrun.serve.pages.shell import ROOT, Asked, Draw, Drawn, document, notice
-from riverrun.serve.problems import status_of
+from riverrun.serve.problems import Refused, status_of
 from riverrun.serve.sse import EventStream
+from riverrun.serve.tokens import ADMIN
 
+_GROUP = f"{ROOT}/groups/{{name}}"
 _DRAWN: dict[str, Draw] = {
     "/": flow_page.draw,
     f"{ROOT}/time": time_page.draw,
@@ -38,12 +46,18 @@ _DRAWN: dict[str, Draw] = {
     f"{ROOT}/topics/{{name}}": topic_page.draw,
     f"{ROOT}/views": views_page.draw,
     f"{ROOT}/views/{{name:path}}": view_page.draw,
+    f"{ROOT}/groups": groups_page.draw,
+    _GROUP: group_page.draw,
     f"{ROOT}/ledger": ledger_page.draw,
     f"{ROOT}/epochs": epochs_page.draw,
+    f"{ROOT}/history": history_page.draw,
     f"{ROOT}/alerts": alerts_page.draw,
 }
 _HTML = "text/html; charset=utf-8"
 _SECONDS = 300  # that a browser may keep scripts and styles
+_FORM = 10_000  # bytes that a form may have
+# A browser says where a form that is posted comes from only if it may; without one, nobody has to know.
+_POSTING = {"referrer-policy": "same-origin"}
 
 
 def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl | None = None) -> None:
@@ -52,18 +66,15 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
     history = History(backend, Flows(backend))  # its own: samples must not make what the API answers older
     backend.beside.append(history.keep)
     app.state.history = history
-    # A browser says where a form comes from only if it may; without a form, nobody has to know.
-    headers = {"referrer-policy": "same-origin"} if control else {}
 
     def add(path: str, draw: Draw) -> None:
         async def page(request: Request) -> Response:
             is_live = "text/event-stream" in request.headers.get("accept", "")
-            name = request.path_params.get("name", "")
-            asked = Asked(_path(request), dict(request.query_params), name, is_live)
+            asked = _asked(request, is_live)
             if is_live:
                 backend.feeds.check()
                 return EventStream(lambda: live.changes(history, draw, asked))
-            return await backend.read(_render, history, draw, asked, headers)
+            return await backend.read(_render, history, draw, asked)
 
         app.add_api_route(path, page, methods=["GET"], include_in_schema=False, name=f"page {path}")
 
@@ -73,14 +84,43 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
             await backend.read(control.press)
             await backend.read(history.anew)
         except RiverrunError as error:
-            return await backend.read(_refuse, history, Asked(_path(request)), error, headers)
+            return await backend.read(_refuse, history, Asked(_path(request)), error)
         return RedirectResponse(keep_local(request.query_params.get("back", "/")), 303)
+
+    async def change_group(request: Request) -> Response:
+        asked = _asked(request)
+        try:
+            async with receive_body(request, _FORM, backend.memory) as body:
+                form = dict(parse_qsl(body.decode("utf-8", "replace")))
+            action = find_action(asked.get("action"))
+            await backend.read(action.press, backend.river, asked.name, form)
+        except RiverrunError as error:
+            return await backend.read(_refuse, history, asked, error)
+        return RedirectResponse(f"{asked.path}?done={action.name}", 303)
+
+    async def resend(request: Request) -> Response:
+        asked = _asked(request)
+        try:
+            await backend.read(send_again, backend.river, asked.name)
+        except RiverrunError as error:
+            return await backend.read(_refuse, history, asked, error)
+        return RedirectResponse(keep_local(asked.get("back", "/")), 303)
 
     for path, draw in _DRAWN.items():
         add(path, control.on(draw) if control else draw)
     if control:
         app.add_api_route(control.path, press, methods=["POST"], include_in_schema=False)
+    app.add_api_route(_GROUP, change_group, methods=["POST"], include_in_schema=False)
+    app.add_api_route(ROOT + "/dead/{name}", resend, methods=["POST"], include_in_schema=False)
     app.add_api_route(ROOT + "/static/{name}", _static, methods=["GET"], include_in_schema=False)
+
+
+def _asked(request: Request, is_live: bool = False) -> Asked:
+    roles = request.scope.get("state", {}).get("roles")  # none where there are no tokens: everybody may do everything
+    may_change = roles is None or ADMIN in roles
+    name = request.path_params.get("name", "")
+    host = request.headers["host"]  # one of this server's: the guard has looked
+    return Asked(_path(request), dict(request.query_params), name, is_live, may_change, host)
 
 
 def _path(request: Request) -> str:
@@ -89,19 +129,19 @@ def _path(request: Request) -> str:
     return quote(raw.decode("latin-1"), safe="/%!$&'()*+,;=:@~")
 
 
-def _render(history: History, draw: Draw, asked: Asked, headers: dict[str, str]) -> Response:
+def _render(history: History, draw: Draw, asked: Asked) -> Response:
     try:
         drawn = draw(history.fresh(), asked)
     except RiverrunError as error:
-        return _refuse(history, asked, error, headers)
-    return Response(document(drawn, history, asked), media_type=_HTML, headers=headers)
+        return _refuse(history, asked, error)
+    return Response(document(drawn, history, asked), media_type=_HTML, headers=_POSTING if drawn.posts else None)
 
 
-def _refuse(history: History, asked: Asked, error: RiverrunError, headers: dict[str, str]) -> Response:
-    status = status_of(error)
+def _refuse(history: History, asked: Asked, error: RiverrunError) -> Response:
+    status = error.status if isinstance(error, Refused) else status_of(error)
     said = join(error.message, tag("p", error.hint) if error.hint else None)
     drawn = Drawn("Not found" if status == 404 else "Not now", {"problem": notice("stopped", "", said)})
-    return Response(document(drawn, history, asked), status, media_type=_HTML, headers=headers)
+    return Response(document(drawn, history, asked), status, media_type=_HTML)
 
 
 async def _static(name: str) -> Response:

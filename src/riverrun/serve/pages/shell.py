@@ -17,8 +17,10 @@ PAGES = (
     ("Time", f"{ROOT}/time"),
     ("Topics", f"{ROOT}/topics"),
     ("Views", f"{ROOT}/views"),
+    ("Groups", f"{ROOT}/groups"),
     ("Ledger", f"{ROOT}/ledger"),
     ("Epochs", f"{ROOT}/epochs"),
+    ("History", f"{ROOT}/history"),
     ("Alerts", f"{ROOT}/alerts"),
 )
 
@@ -31,6 +33,8 @@ class Asked:
     query: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
     is_live: bool = False  # asked again and again, for what has changed
+    may_change: bool = True  # whether the one who asks may do more than look
+    host: str = "127.0.0.1:8400"  # by which the server was asked
 
     def get(self, name: str, default: str = "") -> str:
         return self.query.get(name, default)
@@ -56,13 +60,14 @@ class Drawn:
     regions: dict[str, Html]
     every: float = 1.0  # seconds between two looks
     still: str | None = None
+    posts: bool = False  # there is a form on it that does something
 
 
 Draw = Callable[[History, Asked], Drawn]
 
 
 def address(kind: str, name: str) -> str:
-    """Where a topic or a view has its page."""
+    """Where a topic, a view or a group has its page."""
     return f"{ROOT}/{kind}/{quote(name, safe='')}"
 
 

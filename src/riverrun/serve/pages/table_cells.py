@@ -59,9 +59,8 @@ def row_id(key: Sequence[Any]) -> str:
 
 def pairs(row: Mapping[str, Any]) -> Html:
     """A row in one cell: name and value."""
-    return tag(
-        "td", *(tag("span", tag("b", name), " ", plain(value)[:_SHOWN], class_="pair") for name, value in row.items())
-    )
+    parts = [tag("span", tag("b", name), " ", plain(value)[:_SHOWN], class_="pair") for name, value in row.items()]
+    return tag("td", *parts, class_="wide")
 
 
 def heads(names: Iterable[str], numbers: Iterable[str] = ()) -> list[Html]:

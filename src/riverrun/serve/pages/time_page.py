@@ -12,8 +12,8 @@ from riverrun.serve.pages.chart import choose_span
 from riverrun.serve.pages.history import History, declared_sources
 from riverrun.serve.pages.markup import Html, join, tag
 from riverrun.serve.pages.quantities import ago, clock, number, share, short, span, span_text
-from riverrun.serve.pages.shell import Asked, Drawn, choose_flow, empty, figure, figures, summary, table
-from riverrun.serve.pages.time_picture import Looked, time_picture
+from riverrun.serve.pages.shell import ROOT, Asked, Drawn, choose_flow, empty, figure, figures, summary, table
+from riverrun.serve.pages.time_picture import Looked, find_holder, measure_spread, time_picture
 
 if TYPE_CHECKING:
     from riverrun.flow import Flow
@@ -48,7 +48,7 @@ def draw(history: History, asked: Asked) -> Drawn:
     declared = declared_sources(graph).get(source.source)
     window = next(_find_windows(graph, source.source), None) if graph else None
     looked = Looked(samples, source, arrivals, declared, window, frame)
-    regions["figures"] = _numbers(looked)
+    regions["figures"] = _numbers(looked, past.status.late)
     regions["picture"] = time_picture(looked)
     regions["producers"] = _producers(looked)
     regions["lateness"] = _lateness(looked)
@@ -91,9 +91,8 @@ def _find_windows(graph: Flow, source: str) -> Iterator[Window]:
             yield node
 
 
-def _numbers(looked: Looked) -> Html:
-    source, declared = looked.source, looked.declared
-    slowest = source.held_by[0] if source.held_by else None
+def _numbers(looked: Looked, late: int) -> Html:
+    source, declared, arrivals = looked.source, looked.declared, looked.arrivals
     lateness = show(declared.lateness) if declared else None
     return figures(
         figure(
@@ -101,27 +100,34 @@ def _numbers(looked: Looked) -> Html:
             clock(source.watermark),
             "no row with a time yet" if source.behind is None else join(span(source.behind), " behind the clock"),
         ),
-        figure(
-            "Held back by",
-            looked.arrivals.name_producer(slowest.producer) if slowest else "nobody",
-            _why_held(source),
-        ),
+        _holder(looked),
         figure("Lateness allowed", lateness or tag("span", "unknown", class_="unknown"), "as the flow declares"),
         figure(
             "Behind the watermark",
-            number(len(looked.arrivals.late), "rows"),
-            "of those remembered; the ledger has all",
+            number(arrivals.behind, "rows"),
+            join("of ", number(arrivals.rows), " seen here; an open window still takes them"),
+        ),
+        figure(
+            "Late rows", number(late, "rows"), join("of the whole flow, ", tag("a", "ledger", href=f"{ROOT}/ledger"))
         ),
     )
 
 
-def _why_held(source: SourceStatus) -> Html | str:
-    if not source.held_by:
-        return "no producer is live"
-    said = join("its newest row says ", clock(source.held_by[0].time))
-    if source.silent is None:
-        return said
-    return join(said, ", and it has been silent for ", span(source.silent), " while others went on")
+def _holder(looked: Looked) -> Html:
+    slowest, count = find_holder(looked), len(looked.arrivals.speakers)
+    if slowest is not None:
+        behind = join(span(measure_spread(looked) / SECOND), " behind the furthest")
+        if looked.source.silent is not None:
+            behind = join(behind, ", and silent for ", span(looked.source.silent), " while others went on")
+        return figure("Held back by", looked.arrivals.name_producer(slowest.producer), behind)
+    if not looked.source.held_by:
+        return figure("Held back by", "nobody", f"no {_noun(looked)} is live")
+    return figure("Held back by", "nobody", f"all are within a second: {count} {_noun(looked)}{'s' * (count != 1)}")
+
+
+def _noun(looked: Looked) -> str:
+    """What the producers of this topic are."""
+    return "producer" if looked.declared and looked.declared.producers else "partition"
 
 
 def _producers(looked: Looked) -> Html:
@@ -143,8 +149,9 @@ def _producers(looked: Looked) -> Html:
                 id=f"producer-{speaker.name}",
             )
         )
+    noun = _noun(looked).capitalize()
     head = [
-        "Producer",
+        noun,
         "Its newest row says",
         tag("th", "Behind the clock", scope="col", class_="n"),
         "Last heard",
@@ -152,7 +159,7 @@ def _producers(looked: Looked) -> Html:
     ]
     more = f" (the slowest 50 of {len(speakers)})" if len(speakers) > 50 else ""
     what = looked.declared.producers if looked.declared and looked.declared.producers else "partition"
-    return join(tag("h2", "Producers"), table(f"By {what}, the slowest first{more}", head, rows))
+    return join(tag("h2", f"{noun}s"), table(f"By {what}, the slowest first{more}", head, rows))
 
 
 def _lateness(looked: Looked) -> Html:
@@ -171,5 +178,7 @@ def _lateness(looked: Looked) -> Html:
             )
         )
     head = ["Lateness", tag("th", "Rows", scope="col", class_="n"), tag("th", "Share", scope="col", class_="n")]
-    said = f"Of {short(arrivals.rows)} rows seen here: at most so many would be late with that lateness"
+    said = (
+        f"Of {short(arrivals.rows)} rows seen here: at most so many would come behind the watermark with that lateness"
+    )
     return join(tag("h2", "What another lateness would change"), table(said, head, rows))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from riverrun.runtime.status import SourceStatus
+from riverrun.durations import to_micros
+from riverrun.runtime.status import SlowProducer, SourceStatus
 from riverrun.serve.pages.arrival_sample import SECOND, ArrivalSample, Speaker
 from riverrun.serve.pages.chart import FOOT, HEIGHT, LEFT, RIGHT, TOP, WIDTH, TimeSpan, axes, density, line
 from riverrun.serve.pages.history import FlowMoment
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _STRIP, _STRIPS = 24, 12
 _NARROWEST = 12  # pixels: smaller windows are not drawn
 _MOST = 60  # windows
+_APART = SECOND  # producers that are nearer to each other do not hold each other back
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def time_picture(looked: Looked) -> Html:
         line(ideal, class_="ideal"),
         _boxes(looked),
         line(path, class_="watermark"),
-        _late(looked),
+        _marks(looked),
         tag("text", "arrived ↑", x=LEFT - 8, y=TOP + HEIGHT + 16, text_anchor="end", class_="tick"),
         tag("text", "event time →", x=LEFT + WIDTH + 8, y=TOP + HEIGHT + 16, class_="tick"),
         _strips(looked, speakers),
@@ -72,7 +74,7 @@ def time_picture(looked: Looked) -> Html:
     )
     notes = [join(number(shown, "rows"), " shown")]
     if outside:
-        notes.append(join(number(outside, "rows"), " with a time outside of it"))
+        notes.append(join(number(outside, "rows"), " with a time outside of it, and without a mark"))
     if not looked.arrivals.is_exact:
         notes.append(join("rows came faster than they can be looked at one by one: cells are estimated from headers"))
     return join(
@@ -123,7 +125,8 @@ def _boxes(looked: Looked) -> Html:
             )
         if right - left > 40 and bottom - top > 20:
             parts.append(
-                tag("text", short(rows), x=(left + right) / 2, y=bottom - 6, text_anchor="middle", class_="count")
+                # in the corner that neither the ideal nor the watermark passes
+                tag("text", short(rows), x=right - 6, y=bottom - 6, text_anchor="end", class_="count")
             )
     return tag("g", *parts)
 
@@ -152,14 +155,31 @@ class _Passing:
         return self._moments[place] if place < len(self._moments) else None
 
 
-def _late(looked: Looked) -> Html:
+def _marks(looked: Looked) -> Html:
     frame = looked.frame
     parts = []
-    for received, time in list(looked.arrivals.late):
-        if received >= frame.begin:
-            x, y = frame.across(time), frame.up(received)
+    for received, time in list(looked.arrivals.marks):
+        if received >= frame.begin and frame.low <= time <= frame.high:
+            x, y = frame.x(time), frame.up(received)
             parts.append(f"M{x - 3:g} {y - 3:g}l6 6m0-6l-6 6")
-    return tag("path", tag("title", "Rows older than the watermark when they arrived"), d="".join(parts), class_="late")
+    title = tag("title", "Rows that were behind the watermark when they arrived")
+    return tag("path", title, d="".join(parts), class_="straggler")
+
+
+def find_holder(looked: Looked) -> SlowProducer | None:
+    """The producer that holds the watermark back; none where all are about as far."""
+    slowest = looked.source.held_by[0] if looked.source.held_by else None
+    return slowest if measure_spread(looked) >= _APART else None
+
+
+def measure_spread(looked: Looked) -> int:
+    """How far the slowest producer that counts is behind the one that is furthest, in microseconds: both as they were
+    last seen here, since the run may know an older moment."""
+    slowest, speakers = looked.source.held_by[0] if looked.source.held_by else None, looked.arrivals.speakers
+    if slowest is None or slowest.time is None or not speakers:
+        return 0
+    seen = speakers.get(slowest.producer or "")
+    return max(max(one.time for one in speakers.values()) - (seen.time if seen else to_micros(slowest.time)), 0)
 
 
 def _slowest(looked: Looked) -> list[Speaker]:
@@ -167,13 +187,13 @@ def _slowest(looked: Looked) -> list[Speaker]:
 
 
 def _strips(looked: Looked, speakers: list[Speaker]) -> Html:
-    frame, slow = looked.frame, looked.source.held_by
-    holder = slow[0].producer if slow else None
+    frame, slow = looked.frame, find_holder(looked)
+    holder = slow.producer if slow else None
     parts: list[Content] = []
     for place, speaker in enumerate(speakers):
         y = TOP + HEIGHT + FOOT + place * _STRIP
         end = frame.across(speaker.time)
-        holds = speaker.name == holder
+        holds = slow is not None and speaker.name == holder
         heard = [frame.across(time) for _, time in list(speaker.trail) if time >= frame.low]
         ticks_ = "".join(f"M{x:g} {y + 6}v8" for x in sorted(set(heard)))
         said = span_text(max(looked.frame.end - speaker.time, 0) / 1e6)
@@ -211,7 +231,7 @@ def _legend(looked: Looked) -> Html:
         tag("li", tag("span", "■", class_="key heat", aria_hidden="true"), " rows: the stronger, the more"),
         tag("li", tag("span", "┄", class_="key ideal", aria_hidden="true"), " ideal: arrived when it happened"),
         tag("li", tag("span", "━", class_="key watermark", aria_hidden="true"), " watermark"),
-        tag("li", tag("span", "×", class_="key late", aria_hidden="true"), " older than the watermark"),
+        tag("li", tag("span", "×", class_="key straggler", aria_hidden="true"), " behind the watermark when it came"),
     ]
     if looked.window is not None:
         parts.append(

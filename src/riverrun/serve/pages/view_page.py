@@ -15,6 +15,7 @@ from riverrun.serve.pages.markup import Html, join, tag
 from riverrun.serve.pages.quantities import ago, clock, number
 from riverrun.serve.pages.shell import ROOT, Asked, Drawn, empty, figure, figures, notice, summary, table
 from riverrun.serve.pages.table_cells import cell, heads, pairs, row_id
+from riverrun.serve.pages.view_usage import describe_usage
 from riverrun.serve.pages.views_page import count_rows
 from riverrun.views import Condition, Selection, Store, ViewSpec
 from riverrun.views.changelog import Change, Cursor
@@ -22,9 +23,11 @@ from riverrun.views.columns import is_nested, rows_of
 from riverrun.views.epoch import ViewProgress
 
 _PAGE = 50
+_START = "window_start"
 _CHANGES = 15
 _BACK = (1, 4, 16)  # commits to look back for changes
 _READ = 2000  # changes that are read to find the newest
+_SORTED = 100_000  # rows up to which a view is sorted without being asked to
 _SIGNS = {"insert": "+ insert", "update": "~ update", "delete": "− delete"}
 
 
@@ -35,8 +38,11 @@ def draw(history: History, asked: Asked) -> Drawn:
     # A look that finds the same commit shows the same rows: nothing is read again.
     version = (asked.path, tuple(sorted(asked.query.items())), progress.commit)
     recent = history.remember(("changes", spec.name), 60, RecentChanges)
+    order = asked.get("order") or _first_order(spec, count_rows(history, store, spec.name))
     grid, changes = history.remember(
-        version, 3600, lambda: (_grid(store, spec, asked), _changes(recent.look(store, spec.name, progress.commit)))
+        version,
+        3600,
+        lambda: (_grid(store, spec, asked, order), _changes(recent.look(store, spec.name, progress.commit))),
     )
     regions = {
         "summary": summary(history, asked),
@@ -44,6 +50,7 @@ def draw(history: History, asked: Asked) -> Drawn:
         "search": _form(spec, asked),
         "grid": grid,
         "changes": changes,
+        "usage": describe_usage(spec, asked.host),
     }
     return Drawn(spec.name, regions, every=0.5)
 
@@ -83,10 +90,15 @@ def _form(spec: ViewSpec, asked: Asked) -> Html:
     )
 
 
-def _grid(store: Store, spec: ViewSpec, asked: Asked) -> Html:
+def _first_order(spec: ViewSpec, rows: int) -> str:
+    """Of windows, people want the newest; where sorting all of them at every commit would take too long, by key."""
+    return f"-{_START}" if _START in spec.visible and rows <= _SORTED else ""
+
+
+def _grid(store: Store, spec: ViewSpec, asked: Asked, order: str) -> Html:
     page = asked.whole("page", 0, 1_000_000)
     try:
-        selected = store.select(spec.name, _selection(spec, asked, page))
+        selected = store.select(spec.name, _selection(spec, asked, order, page))
     except (Invalid, NotFound) as error:
         return notice("stopped", "Not shown.", error.message, tag("p", error.hint) if error.hint else None)
     rows = rows_of(selected.slice(0, _PAGE))
@@ -106,8 +118,9 @@ def _grid(store: Store, spec: ViewSpec, asked: Asked) -> Html:
         for row in rows
     ]
     first = page * _PAGE + 1
-    caption = f"Rows {first} to {first + len(rows) - 1}"
-    grid = table(caption, [_head(spec, name, asked) for name in names], body, class_="grid")
+    newest = ", the newest windows first" if order == f"-{_START}" else ""
+    caption = f"Rows {first} to {first + len(rows) - 1}{newest}"
+    grid = table(caption, [_head(spec, name, asked, order) for name in names], body, class_="grid")
     links = [
         tag("a", "← previous", href=asked.link(page=page - 1 or None)) if page else None,
         tag("a", "next →", href=asked.link(page=page + 1)) if more else None,
@@ -115,26 +128,24 @@ def _grid(store: Store, spec: ViewSpec, asked: Asked) -> Html:
     return join(grid, tag("p", *(join(link, " ") for link in links if link), class_="tabs") if any(links) else None)
 
 
-def _selection(spec: ViewSpec, asked: Asked, page: int) -> Selection:
+def _selection(spec: ViewSpec, asked: Asked, order: str, page: int) -> Selection:
     conditions: tuple[Condition, ...] = ()
     text, column = asked.get("q"), asked.get("in")
     if text and column:
         kind = spec.arrow.field(column).type if column in spec.visible else None
         conditions = (Condition(column, "has" if kind is not None and pa.types.is_string(kind) else "eq", text),)
-    order = asked.get("order")
     falling = order.startswith("-") and order not in spec.visible
     wanted = ((order.removeprefix("-") if falling else order, falling),) if order else ()
     return Selection(conditions, wanted, _PAGE + 1, page * _PAGE)
 
 
-def _head(spec: ViewSpec, name: str, asked: Asked) -> Html:
-    """A heading that sorts: rising, falling, then by key again."""
+def _head(spec: ViewSpec, name: str, asked: Asked, current: str) -> Html:
+    """A heading that sorts: rising, falling, then as at first."""
     kind = spec.arrow.field(name).type
     right = "n" if _is_number(kind) else None
     if is_nested(kind):
         return tag("th", name, scope="col")
-    current = asked.get("order")
-    following = {name: f"-{name}", f"-{name}": None}.get(current, name)
+    following = {name: f"-{name}", f"-{name}": None}.get(asked.get("order"), name)
     arrow = {name: " ↑", f"-{name}": " ↓"}.get(current, "")
     sorting = {name: "ascending", f"-{name}": "descending"}.get(current)
     link = tag("a", name, arrow, href=asked.link(order=following, page=None))

@@ -22,7 +22,7 @@ def draw(history: History, asked: Asked) -> Drawn:
         regions["views"] = empty("There are no views yet; a flow makes them", "riverrun run FLOW.py")
         return Drawn("Views", regions)
     store = history.backend.store()
-    names = ["View", "Rows", "Fresh as of", "Key", "Flow", "Position"]
+    names = ["View", "Rows", "Fresh as of", "Key", "Columns", "Flow"]
     regions["views"] = table(
         f"{len(specs)} views", heads(names, ["Rows"]), [_row(history, store, spec) for spec in specs]
     )
@@ -46,9 +46,9 @@ def _row(history: History, store: Store, spec: ViewSpec) -> Html:
         tag("th", tag("a", spec.name, href=address("views", spec.name)), scope="row"),
         tag("td", number(count_rows(history, store, spec.name)), class_="n", data_flash=True),
         tag("td", fresh),
-        tag("td", ", ".join(key) or "–"),
+        tag("td", ", ".join(key) or "–", class_="wide"),
+        tag("td", ", ".join(spec.visible), class_="wide"),
         tag("td", spec.flow),
-        tag("td", tag("code", str(progress.positions) or "–"), class_="wide"),
         id=f"view-{spec.name}",
     )
 
