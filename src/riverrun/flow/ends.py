@@ -6,7 +6,7 @@ import string
 from collections.abc import Sequence
 from typing import TypeVar
 
-from riverrun.columns import ROW_ID, TIME, check_name
+from riverrun.columns import OFFSET, RECEIVED, ROW_ID, SIDE, TIME, check_name
 from riverrun.ddl import Array, Map, Struct
 from riverrun.durations import Duration
 from riverrun.errors import Invalid, NotFound, did_you_mean
@@ -61,7 +61,9 @@ def topic(name: str, node: Node, key: Names | None) -> TopicEnd:
         hint = f"Write key={visible!r}" if visible else 'Write key="…"'
         raise Invalid(f"topic {name!r} is of {what} and needs a key", hint=hint)
     _check_key(f"topic {name!r}", node, chosen)
-    if node.is_table and node.hidden_key and not _is_ranked(node, chosen):
+    # Where only the side of a full join is hidden, the visible key tells those rows apart that have no null in it.
+    hidden = [part for part in node.hidden_key if not part.startswith(SIDE)]
+    if node.is_table and hidden and not _is_ranked(node, chosen):
         raise Invalid(
             f"topic {name!r}: several rows of this table may have the same key {list(chosen)}",
             hint='Of a union write each table to a topic of its own; of top(…, rank="r") let the key be `per` and the rank',

@@ -134,7 +134,7 @@ def _join_tables(node: JoinTables, inputs: Mapping[str, Columns]) -> Kernel:
     hidden = [JoinOutput(name, "left", name) for name in node.left.key if name not in node.left.schema]
     hidden += [JoinOutput(name, "right", column) for column, name in node.apart.items()]
     whole = replace(sides, outputs=(*sides.outputs, *hidden))
-    return JoinTablesKernel(whole, node.how, node.left.key, node.right.key)
+    return JoinTablesKernel(whole, node.how, node.left.key, node.right.key, node.side)
 
 
 def _sides(node: Join, inputs: Mapping[str, Columns]) -> Sides:

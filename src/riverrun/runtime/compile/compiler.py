@@ -169,7 +169,9 @@ class _Compiler:
         """The branches to a transform, and what Spark says that it makes of them."""
         (below,) = node.inputs
         if below.hidden_key:
-            raise Invalid(f"{node.place}: transform cannot follow a union of tables", hint="Use it on each of them")
+            raise Invalid(
+                f"{node.place}: transform cannot follow a union or a full join of tables", hint="Use it on each of them"
+            )
         if self._analyst is None:
             raise Invalid(f"{node.place}: transform is plain Spark", hint='Run the flow with engine="spark"')
         wanted: Wanted = [(name, None) for name in self._columns(below)]

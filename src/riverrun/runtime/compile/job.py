@@ -16,7 +16,7 @@ import pyarrow as pa
 from riverrun.columns import DELETED, KEY, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK, WEIGHT
 from riverrun.flow.composition import Item
 from riverrun.kernels.kernel import Kernel
-from riverrun.runtime.compile.row_id import hidden_type
+from riverrun.runtime.compile.row_id import hidden_type, is_key_part
 from riverrun.views.spec import ViewSpec
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -75,9 +75,11 @@ class Branch:
 
     @property
     def arriving(self) -> pa.Schema:
-        """The columns as the target sees them."""
-        new = [(name, hidden_type(name)) for name in self.added if name not in self.schema.names]
-        return pa.schema([*self.schema, *new])
+        """The columns as the target sees them: hidden parts of the key last, whoever told them."""
+        new = [pa.field(name, hidden_type(name)) for name in self.added if name not in self.schema.names]
+        told = [field for field in self.schema if is_key_part(field.name)]
+        rest = [field for field in self.schema if not is_key_part(field.name)]
+        return pa.schema([*rest, *sorted([*told, *new], key=lambda field: field.name)])
 
 
 @dataclass(frozen=True)
