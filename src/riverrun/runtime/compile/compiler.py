@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import polars as pl
@@ -31,6 +31,7 @@ from riverrun.runtime.compile.job import (
     Reading,
     Settling,
     Transformed,
+    Waiting,
     late_schema,
     with_tombstones,
 )
@@ -86,6 +87,13 @@ class _Compiler:
         return {path.origin.id for node in targets for path in paths(node)}
 
     def _reading(self, node: Source) -> Reading:
+    def _waiting(self) -> Iterator[Waiting]:
+        """The nodes for which receive time passes, also when nothing comes."""
+        passing = {source.id for source in sources(self._flow.nodes) if source.event_time == RECEIVED}
+        for node in self._flow.nodes:
+            if node.stateful and node.hold and passing & set(lags(node)):
+                yield Waiting(lags(node), holds(node), node.hold)
+
         wanted = [name for name in self._needed[node.id] if name in node.schema]
         columns = pa.schema([(name, ddl.to_arrow(_known(node.schema[name], node))) for name in wanted])
         self._branches.add_origin(node, columns)
@@ -103,7 +111,6 @@ class _Compiler:
             max_skew=node.max_skew,
             number=self._numbers[node.topic],
             clocks=tuple(Correction(c.id, c.occurred, c.sent, c.by) for c in clocks(node, self._flow.nodes)),
-            holds=tuple(holds(node, self._flow.ends)),
         )
 
     def _operator(self, node: Node) -> Operator:

@@ -130,7 +130,6 @@ class Reading:
     max_skew: int | None
     number: int  # of the topic, part of rows' ids
     clocks: tuple[Correction, ...]
-    holds: tuple[int, ...] = ()  # how long after a row time alone changes something, on each way where it does
 
     @property
     def origin(self) -> str:
@@ -149,6 +148,18 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """A node that waits for time to pass, for receive time among others. Ids are those of planned watermarks.
+
+    It has nothing to wait for once its watermark is past the newest row of each and how long that is held.
+    """
+
+    lags: Mapping[str, int]  # how far the node's watermark lags that one
+    holds: Mapping[str, int]  # how long after a row of that one time alone may change something
+    hold: int  # the node's own part of it
+
+
+@dataclass(frozen=True)
 class Job:
     """What the driver and all tasks know of a flow."""
 
@@ -158,6 +169,7 @@ class Job:
     stages: tuple[tuple[Operator, ...], ...]
     branches: tuple[Branch, ...]
     transforms: tuple[Transformed, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
     views: Mapping[str, ViewSpec] = field(default_factory=dict)  # end id → how its store keeps it
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of derived topics, by end id
 
