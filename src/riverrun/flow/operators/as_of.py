@@ -31,3 +31,6 @@ class AsOf(Join):
 
     def reads_versions(self, number: int) -> bool:
         return number == 1 and self.right.has_versions
+    def reads_absences(self, number: int) -> bool:
+        return number == 1
+

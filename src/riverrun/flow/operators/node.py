@@ -167,6 +167,10 @@ class Node:
         return frozenset()
 
     def key_types(self, number: int) -> Mapping[str, Type]:
+    def reads_absences(self, number: int) -> bool:
+        """Whether the kernel also gets rows that a `where` leaves out, marked: they say from when on there is none."""
+        return False
+
         """Columns of an input that have to be converted before they are compared with another input's."""
         return {}
 

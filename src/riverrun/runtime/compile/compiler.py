@@ -152,6 +152,7 @@ class _Compiler:
             hidden=below.hidden_key if node.key_travels else (),
             versions=node.reads_versions(number),
             united=len(ways) > 1,
+            absences=node.reads_absences(number),
         )
         schemas = [self._branches.lay(path, target, request).arriving for path in ways]
         for schema in schemas:
