@@ -84,7 +84,7 @@ class Flow:
         history: Duration | None = None,
     ) -> ViewEnd:
         """A queryable table of the results. Of a stream without `key` every row stays; with one, the newest."""
-        end = ends.view(name, ends.one_per_key(self.graph, self._result("view", node), key), key, history)
+        end = ends.view(name, ends.newest(self.graph, self._result("view", node), key), key, history)
         return ends.added(self.views, end)
 
     @declaration

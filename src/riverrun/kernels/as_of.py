@@ -59,7 +59,8 @@ class AsOfKernel:
     """Rows of "left" beside versions of "right", whose key is `sides.right_on`: with `changelog` rows of the table's
     topic, none left out, else weighted changes; either have `_deleted`. A right column `_version` is the version's id.
 
-    The result has the columns of `sides` and the row's own `_time`, `_partition`, `_offset`, `_received`.
+    The result has the columns of `sides` and the row's own `_time`, `_partition`, `_offset`, `_received`, which with
+    `wait` is its time.
     """
 
     sides: Sides
@@ -183,4 +184,6 @@ class AsOfKernel:
         answers = take_or_null(known, version) if len(known) else known.clear(len(rows))
         weights = constant(WEIGHT, weight, pl.Int8(), rows.height)
         own = pick(rows, [TIME, PARTITION, OFFSET, RECEIVED])
+        if self.wait:  # rows come out in the order of their times, whatever the epochs: that is where they stand
+            own = beside(own, [rows.get_column(TIME).cast(STAMP).alias(RECEIVED)])
         return beside(self._sides.joined(rows, answers), [weights, *own])

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from riverrun.columns import AFTER, BEFORE, OFFSET, OP, PARTITION, TIME, WEIGHT
+from riverrun.columns import AFTER, BEFORE, OFFSET, OP, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.kernels.matching import STAMP
 from riverrun.kernels.netting import uncancelled, versions
 from riverrun.kernels.windows import keyed, keys
 from riverrun.state.equality import equijoin
@@ -59,6 +60,9 @@ class ChangesKernel:
             pl.when(exists).then(AFTER),
             pl.coalesce(_LATER, _EARLIER).alias(TIME),
             pl.lit(1, pl.Int8).alias(WEIGHT),
+            pl.coalesce(_LATER, _EARLIER)
+            .cast(STAMP)
+            .alias(RECEIVED),  # in one epoch, changes of keys are in order of time
             *_ids(changed.select(key), clock.epoch),
         )
         return Step(changes, {"in": Counts(read=len(arrived), accepted=len(arrived))})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from riverrun.durations import show
 from riverrun.flow.operators.join import Join
+from riverrun.flow.operators.node import Emergence, together
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -17,6 +18,10 @@ class JoinStreams(Join):
     hands_on_receipt = True
     lo: int
     hi: int
+
+    @property
+    def emergence(self) -> Emergence:
+        return together(self.inputs) if self.how == "inner" else "mixed"
 
     @property
     def hold(self) -> int:

@@ -74,6 +74,7 @@ class _Compiler:
             stages=tuple(tuple(stages[stage]) for stage in sorted(stages)),
             branches=tuple(self._branches.laid),
             transforms=tuple(transforms),
+            waiting=tuple(self._waiting()),
         )
         views = {end.id: view_spec(flow, job, end) for end in flow.views.values()}
         return replace(job, views=views, keys={end.id: end.key for end in flow.derived.values()})
@@ -86,7 +87,6 @@ class _Compiler:
                 targets += [below for number, below in enumerate(node.inputs) if not node.reads_versions(number)]
         return {path.origin.id for node in targets for path in paths(node)}
 
-    def _reading(self, node: Source) -> Reading:
     def _waiting(self) -> Iterator[Waiting]:
         """The nodes for which receive time passes, also when nothing comes."""
         passing = {source.id for source in sources(self._flow.nodes) if source.event_time == RECEIVED}
@@ -94,6 +94,7 @@ class _Compiler:
             if node.stateful and node.hold and passing & set(lags(node)):
                 yield Waiting(lags(node), holds(node), node.hold)
 
+    def _reading(self, node: Source) -> Reading:
         wanted = [name for name in self._needed[node.id] if name in node.schema]
         columns = pa.schema([(name, ddl.to_arrow(_known(node.schema[name], node))) for name in wanted])
         self._branches.add_origin(node, columns)
@@ -151,8 +152,8 @@ class _Compiler:
             types={column: ddl.to_arrow(kind) for column, kind in node.key_types(number).items()},
             hidden=below.hidden_key if node.key_travels else (),
             versions=node.reads_versions(number),
-            united=len(ways) > 1,
             absences=node.reads_absences(number),
+            united=len(ways) > 1,
         )
         schemas = [self._branches.lay(path, target, request).arriving for path in ways]
         for schema in schemas:
@@ -212,7 +213,7 @@ class _Compiler:
 
     def _end(self, end: End) -> None:
         wanted: Wanted = [(name, None) for name in self._columns(end.node)]
-        if end.newest_wins and end.node.orders_by_receipt:
+        if end.order_counts and end.node.orders_by_receipt:
             wanted.append((RECEIVED, None))
         ways = list(paths(end.node))
         request = Request(end.node, wanted, hidden=end.hidden_key, united=len(ways) > 1)
