@@ -196,3 +196,16 @@ PANDAS = find_spec("pandas") is not None
 def test_sizes_are_whole_numbers_from_one(option: str, value: Any) -> None:
     with pytest.raises(Invalid, match=f"{option} cannot be {value!r}. Give a whole number from 1"):
         run_flow(shop(), {"orders": ROWS}, **{option: value})
+
+
+def test_rows_of_a_derived_topic_with_a_null_key_are_input_of_another_flow() -> None:
+    """A flow derives a topic with null keys, and another one reads them, as in a river."""
+    first, second = Flow("first"), Flow("second")
+    first.topic("sums", first.stream("s", "g int").group("g").agg(n=count()), key="g")
+    second.view("sums", second.table("sums", "g int, n long", key="g"))
+    derived = run_flow(first, {"s": [{"g": None}, {"g": 1}, {"g": None}]}).topics["sums"]
+    for script in ({"sums": derived}, [Crash(at="commit.begin"), Append("sums", derived), Process()]):
+        rows = run_flow(second, script).views["sums"]
+        assert [(row["g"], row["n"]) for row in rows] == [(1, 1), (None, 2)]
+    with pytest.raises(Invalid, match="a value is required"):  # what people append is as the topic says
+        run_flow(second, {"sums": [{"g": None, "n": 2}]})

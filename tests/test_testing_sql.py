@@ -79,3 +79,19 @@ def test_rows_keep_their_order() -> None:
     many: list[Any] = [{"i": number} for number in range(5000)]
     table = pa.Table.from_pylist(many, schema=pa.schema([COLUMNS.field("i")]))
     assert compute(["i + 1"], table).column(0).to_pylist() == list(range(1, 5001))
+
+
+@pytest.mark.parametrize(
+    ("sql", "given", "wanted"),
+    [
+        ("upper(s)", "ß ﬁ", "SS FI"),
+        ("lower(s)", "\u0130", "i\u0307"),
+        ("s ilike 'i%'", "\u0130", True),
+        ("trim(s)", "\u00a0a ", "\u00a0a"),
+        ("reverse(s)", "e\u0301!", "!\u0301e"),
+    ],
+)
+def test_odd_text_is_what_spark_makes_of_it(sql: str, given: str, wanted: object) -> None:
+    """Letters with several capitals, a space that is none for Spark, and signs that combine."""
+    table = pa.table({"s": [given]})
+    assert compute([sql], table).column(0).to_pylist() == [wanted]

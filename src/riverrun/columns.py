@@ -39,6 +39,10 @@ ROW_ID = "_id"
 BRANCH = "_branch"
 """Key part of a union of tables: which of them the row is from."""
 
+SIDE = "_side"
+"""Key part of a full join of tables: 1 for a row of the right alone, else 0. Nulls match nothing, so a row of either
+side may be alone with the same key."""
+
 WATERMARK = "_watermark"
 VERSION = "_version"
 OP, BEFORE, AFTER = "_op", "_before", "_after"

@@ -239,3 +239,45 @@ def test_a_lookup_behind_it_takes_back_what_it_gave() -> None:
     assert [row["price"] for row in found.views["seen"]] == [4]
     assert sum(row["rows"] for row in found.views["cities"]) == 1
     assert sum(row["paid"] for row in found.views["cities"]) == 4
+
+
+def of_computed(*steps: Any, how: str = "left") -> list[tuple[Any, Any]]:
+    """Seconds and values that rows of `a` find in a computed table: the last `v` of each key, where it is not 0."""
+    flow = rr.Flow("computed")
+    rows = flow.stream("a", "k int, at timestamp", time="at", lateness=10)
+    last = flow.stream("b", "k int, v int, at timestamp", time="at", lateness=10).latest("k")
+    table = last.where("v > 0").select("k", "100 / v as v")
+    flow.view("out", rows.as_of(table, on="k", how=how).select("at", "v"))
+    return sorted((row["at"], row["v"]) for row in run_flow(flow, list(steps)).views["out"])
+
+
+def test_a_row_that_leaves_a_computed_table_ends_and_was_there_before() -> None:
+    """What was answered before its end stays; from the time of the row that replaced it on there is none."""
+    steps: list[Any] = [
+        {"b": [{"k": 1, "v": 5, "at": at(1)}]},
+        {"a": [{"k": 1, "at": at(2)}]},
+        {"b": [{"k": 1, "v": 0, "at": at(3)}]},
+        {"a": [{"k": 1, "at": at(2.5)}, {"k": 1, "at": at(4)}]},
+        {"b": [{"k": 1, "v": 4, "at": at(6)}]},
+        {"a": [{"k": 1, "at": at(7)}]},
+    ]
+    wanted = [(at(2), 20.0), (at(2.5), 20.0), (at(4), None), (at(7), 25.0)]
+    assert of_computed(*steps) == of_computed(Crash(at="host.committed"), *steps) == wanted
+    assert of_computed(*steps, how="inner") == [row for row in wanted if row[1] is not None]
+
+
+def test_a_row_that_goes_without_another_in_its_place_goes_when_that_was_received_until_it_comes_back() -> None:
+    flow = rr.Flow("goes")
+    rows = flow.stream("a", "k int, at timestamp", time="at", lateness=60)
+    table = flow.table("b", "k int, v int, at timestamp", key="k", time="at", lateness=60).top(1, "v desc")
+    best = table.group("k").agg(v=rr.max("v"))
+    flow.view("out", rows.as_of(best, on="k", how="left").select("at", "v"))
+
+    def asked(*steps: Any) -> list[tuple[Any, Any]]:
+        return sorted((row["at"], row["v"]) for row in run_flow(flow, list(steps)).views["out"])
+
+    first = [{"b": [{"k": 1, "v": 5, "at": at(1)}]}, {"a": [{"k": 1, "at": at(2)}]}]
+    gone = [*first, {"b": [{"k": 2, "v": 9, "at": at(3)}]}, {"a": [{"k": 1, "at": at(2.5)}, {"k": 1, "at": at(9)}]}]
+    assert asked(*gone) == [(at(2), 5), (at(2.5), 5), (at(9), None)]
+    back = [*gone, Crash(), {"b": [{"k": 2, "v": 1, "at": at(10)}]}]
+    assert asked(*back) == [(at(2), 5), (at(2.5), 5), (at(9), 5)]

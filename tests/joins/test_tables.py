@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import riverrun as rr
 from oracles.histories import CRASHES, Epoch, Kept, Tables, check_every_epoch, counted, crashing, histories
 from oracles.orders import ORDERS, SCHEMA, examples
-from riverrun.testing import assert_same_as_batch, assert_same_batching, run_flow
+from riverrun.testing import Crash, Delete, assert_same_as_batch, assert_same_batching, run_flow
+from riverrun.views import Epoch as ViewEpoch
+from riverrun.views import View, ViewSpec, open_store
 
 SMALL = st.integers(0, 3)
 KEYS = st.sampled_from(["x", "y", None])
@@ -244,3 +250,72 @@ def test_rows_of_a_union_stay_apart_through_many_stages() -> None:
     found = run_flow(flow, [{"people": rows}, {"people": [{"id": 1, "team": "x", "age": 2}]}])
     assert sorted(row["id"] for row in found.views["both"]) == [1, 1, 2, 3, 3]
     assert sorted(row["id"] for row in found.views["twice"]) == [1, 1, 1, 1, 2, 2, 3, 3, 3, 3]
+
+
+def test_a_full_join_keeps_a_row_of_either_side_though_their_keys_are_equal() -> None:
+    """Both rows are alone: they differ in a column of `on` that is not in their key."""
+    flow = rr.Flow("both")
+    a, b = (flow.table(name, "k int, v string", key="k") for name in "ab")
+    both = a.join(b, on=["k", "v"], how="full")
+    flow.view("rows", both)
+    flow.view("first", both.top(5, "v"))
+    flow.topic("log", both, key=["k", "v"])
+    rows = {"a": [{"k": 1, "v": "x"}], "b": [{"k": 1, "v": "y"}]}
+    for script in ([rows], [{"b": rows["b"]}, Crash(at="host.committed"), {"a": rows["a"]}]):
+        result = run_flow(flow, script)
+        found = [{"k": 1, "v": "x"}, {"k": 1, "v": "y"}]
+        assert result.views["rows"] == result.views["first"] == found
+        assert sorted(row["v"] for row in result.topics["log"]) == ["x", "y"]
+
+
+def test_a_full_join_of_two_groups_keeps_the_null_group_of_each() -> None:
+    """Null matches nothing, so there are two rows with the key null; each goes by itself."""
+    flow = rr.Flow("nulls")
+    a, b = (flow.table(name, "k int, g int", key="k").group("g").agg(**{f"n_{name}": rr.count()}) for name in "ab")
+    flow.view("rows", a.join(b, on="g", how="full"))
+    steps = [{"a": [{"k": 1, "g": None}, {"k": 2, "g": 7}]}, {"b": [{"k": 1, "g": None}]}]
+    null_of_a, null_of_b = {"g": None, "n_a": 1, "n_b": None}, {"g": None, "n_a": None, "n_b": 1}
+    seven = {"g": 7, "n_a": 1, "n_b": None}
+    for script in (steps, [{**steps[0], **steps[1]}], [steps[1], Crash(at="commit.begin"), steps[0]]):
+        assert counted(run_flow(flow, script).views["rows"]) == counted([null_of_a, null_of_b, seven])
+    assert counted(run_flow(flow, [*steps, Delete("a", 1)]).views["rows"]) == counted([null_of_b, seven])
+
+
+def test_a_full_join_is_looked_up_by_its_visible_key(tmp_path: Path) -> None:
+    flow = rr.Flow("both")
+    a, b = (flow.table(name, f"k int, {name} int", key="k") for name in "ab")
+    both = a.join(b, on="k", how="full")
+    flow.view("rows", both)
+    flow.view("found", flow.stream("s", "k int").join(both, on="k", how="left"), key="k")
+    rows = {"a": [{"k": 1, "a": 5}], "b": [{"k": 2, "b": 6}], "s": [{"k": 1}, {"k": 2}, {"k": 3}]}
+    wanted = [{"k": 1, "a": 5, "b": None}, {"k": 2, "a": None, "b": 6}, {"k": 3, "a": None, "b": None}]
+    assert run_flow(flow, rows).views["found"] == wanted
+    spec = ViewSpec("rows", "both", "k int, a int, _side tinyint", key=("k", "_side"), hidden=("_side",))
+    with open_store(str(tmp_path / "views.db")) as store:
+        fence = store.take_fence("both")
+        store.declare(spec)
+        changes = pa.table({"k": [1, 2], "a": [5, 6], "_side": [0, 1], "_weight": [1, 1]})
+        store.commit(ViewEpoch("both", fence, 1, {}, {"rows": changes}))
+        view = View(store, "rows")
+        assert [view.get(1), view.get({"k": 2}), view.get(3)] == [{"k": 1, "a": 5}, {"k": 2, "a": 6}, None]
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "full"])
+def test_numbers_that_their_common_type_cannot_hold_are_rounded_as_spark_does(how: str) -> None:
+    """One long beyond 2^53, or one wide decimal, is no reason to stop."""
+    flow = rr.Flow("mixed")
+    a, b = flow.table("a", "k int, x long", key="k"), flow.table("b", "k int, x double", key="k")
+    wide, fine = flow.table("c", "k int, x decimal(38,0)", key="k"), flow.table("d", "k int, x decimal(38,20)", key="k")
+    flow.view("floats", a.join(b, on="x", how=how))
+    flow.view("decimals", wide.join(fine, on="x", how=how))
+    large = Decimal(10) ** 30
+    rows = {
+        "a": [{"k": 1, "x": 2**53 + 1}, {"k": 2, "x": 7}],
+        "b": [{"k": 1, "x": 2.0**53}, {"k": 2, "x": 7.0}],
+        "c": [{"k": 1, "x": large}, {"k": 2, "x": Decimal(5)}],
+        "d": [{"k": 2, "x": Decimal(5)}],
+    }
+    result = run_flow(flow, rows)
+    assert [(row["k"], row["k_right"]) for row in result.views["floats"]] == [(1, 1), (2, 2)]
+    pairs = [(row["k"], row["k_right"]) for row in result.views["decimals"]]
+    assert pairs == ([(2, 2)] if how == "inner" else [(1, None), (2, 2)])

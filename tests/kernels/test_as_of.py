@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import random
 import tempfile
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import duckdb
 import polars as pl
@@ -37,8 +39,10 @@ SIDES = Sides(
 )
 LOG = {name: kind for name, kind in HIDDEN.items() if name != "_weight"}
 TOPIC = ({**LEFT, **HIDDEN}, {**RIGHT, "_deleted": pl.Boolean(), **LOG})
-DERIVED = ({**LEFT, **HIDDEN}, {**RIGHT, **{name: kind for name, kind in HIDDEN.items() if name != "_received"}})
+CHANGES = {name: kind for name, kind in HIDDEN.items() if name != "_received"}
+DERIVED = ({**LEFT, **HIDDEN}, {**RIGHT, "_deleted": pl.Boolean(), **CHANGES})
 
+EPOCH = datetime(1970, 1, 1, tzinfo=ZoneInfo("UTC"))
 HOW = st.sampled_from(["inner", "left"])
 KEYS = st.sampled_from(["a", "a", "a", "b", "", None])
 VALUES = st.sampled_from([0.5, math.nan, None])
@@ -82,7 +86,8 @@ def accepted(epochs: list[Epoch], side: int, wait: bool, horizon: int) -> tuple[
     return list(kept.values()), late
 
 
-def answered(rows: list[Record], versions: list[Record], how: str) -> list[str]:
+def answered(rows: list[Record], versions: list[Record], how: str, wait: bool = False) -> list[str]:
+    """What every row is answered. With `wait` it stands where its time is."""
     found = []
     for row in rows:
         fit = [v for v in versions if v["id"] == row["user"] is not None and v["_time"] <= row["_time"]]
@@ -93,7 +98,8 @@ def answered(rows: list[Record], versions: list[Record], how: str) -> list[str]:
             continue
         name = f"{version['_partition'] % 1024}:{version['_offset']}" if version else None
         answer = (version["price"] if version else None, name)
-        hidden = (row["_time"], row["_partition"], row["_offset"], row["_received"])
+        stands = EPOCH + timedelta(microseconds=row["_time"]) if wait else row["_received"]
+        hidden = (row["_time"], row["_partition"], row["_offset"], stands)
         found.append(repr((row["user"], row["n"], *answer, *hidden)))
     return sorted(found)
 
@@ -132,7 +138,7 @@ def test_corrected_answers_equal_the_batch_join(made: list[list[Epoch]], how: st
 def test_answers_waited_for_equal_the_batch_join(made: list[list[Epoch]], how: str) -> None:
     first, second = (play(AsOfKernel(SIDES, how, 0, True, True), epochs, TOPIC) for epochs in made)
     rows, versions = ([row for epoch in made[0] for row in epoch[side]] for side in (0, 1))
-    assert sorted(first.view) == answered(rows, versions, how) == sorted(second.view)
+    assert sorted(first.view) == answered(rows, versions, how, wait=True) == sorted(second.view)
     assert all((changes["_weight"] > 0).all() for changes in first.changes), "nothing is corrected"
 
 
@@ -169,7 +175,7 @@ def test_late_rows_late_versions_and_retractions(drawn: tuple[int, bool, list[Ep
     horizon, wait, epochs = drawn
     played = play(kernel(how, wait, horizon), epochs, TOPIC)
     (rows, late), (versions, missed) = (accepted(epochs, side, wait, horizon) for side in (0, 1))
-    assert sorted(played.view) == answered(rows, versions, how)
+    assert sorted(played.view) == answered(rows, versions, how, wait)
     assert played.counts["left"]["late_dropped"] == late
     assert played.counts["right"]["late_dropped"] == missed
 
@@ -190,23 +196,30 @@ def derived(draw: st.DrawFn, horizon: int, wait: bool) -> tuple[list[Epoch], lis
     """Changes of a table that another operator makes, and the versions they stand for."""
     epochs: list[Epoch] = []
     versions: list[Record] = []
-    table: dict[Any, tuple[Any, int]] = {}
+    table: dict[Any, tuple[Any, int, bool]] = {}
+    guesses: dict[Any, set[int]] = {}  # when keys were thought to have gone
     watermark, offset = MIN_TIME, 0
     for number in range(draw(st.integers(1, 5))):
         oldest = watermark - (0 if wait else horizon)
         changes: list[Record] = []
         for key in draw(st.sets(KEYS, max_size=3)):
-            old, new = table.pop(key, None), draw(st.none() | st.tuples(VALUES, st.integers(0, 40)))
+            old, new = table.pop(key, None), draw(st.none() | st.tuples(VALUES, st.integers(0, 40), st.booleans()))
             for weight, value in ((-1, old), (1, new)):
                 if value is not None:
-                    values = {"id": key, "price": value[0], "_time": value[1], "_weight": weight}
+                    values = {"id": key, "price": value[0], "_time": value[1], "_weight": weight, "_deleted": value[2]}
                     changes.append({**values, "_partition": 0, "_offset": len(changes)})
             if new is not None:
                 table[key] = new
-            time = new[1] if new else max(old[1], oldest) if old else oldest - 1
-            if time >= oldest:
-                place = {"_received": number, "_partition": time, "_offset": 0, "_deleted": new is None}
-                versions.append({"id": key, "price": new[0] if new else None, "_time": time, **place})
+                # what comes stands also where the key was thought to have gone later
+                times = [new[1], *(time for time in guesses.get(key, ()) if time > new[1])] if new[1] >= oldest else []
+                guesses.get(key, set()).difference_update(times[:1])
+            else:
+                times = [max(old[1], oldest)] if old and not old[2] else []
+                guesses.setdefault(key, set()).update(times)
+            for time in times:
+                told = new or (None, time, True)
+                place = {"_received": number, "_partition": told[1], "_offset": 0, "_deleted": told[2]}
+                versions.append({"id": key, "price": told[0], "_time": time, **place})
         rows = [record(drawn, offset + at)[1] for at, drawn in enumerate(draw(st.lists(ROW, max_size=8)))]
         offset += len(rows)
         watermark = max(watermark, -1) + draw(st.integers(0, 15)) if number or draw(st.booleans()) else watermark
@@ -226,7 +239,7 @@ def by_time(lines: list[str]) -> list[str]:
 def test_a_derived_table(drawn: tuple[tuple[int, bool], tuple[list[Epoch], list[Record]]], how: str) -> None:
     (horizon, wait), (epochs, versions) = drawn
     played = play(AsOfKernel(SIDES, how, horizon, wait, False), epochs, DERIVED)
-    assert sorted(played.view) == by_time(answered(accepted(epochs, 0, wait, horizon)[0], versions, how))
+    assert sorted(played.view) == by_time(answered(accepted(epochs, 0, wait, horizon)[0], versions, how, wait))
 
 
 def log_of(*rows: tuple[Any, ...]) -> tuple[list[Record], list[Record]]:

@@ -16,7 +16,7 @@ from riverrun.kernels.changes import ChangesKernel
 SCHEMA: dict[str, pl.DataType] = {"key": pl.String(), "part": pl.Float64(), "n": pl.Int64(), "real": pl.Float64()}
 KEY = ("key", "part")
 KERNEL = ChangesKernel(KEY, SCHEMA)
-OUTPUT = ["_op", "_before", "_after", "_time", "_weight", "_partition", "_offset"]
+OUTPUT = ["_op", "_before", "_after", "_time", "_weight", "_received", "_partition", "_offset"]
 
 REALS = st.sampled_from([None, 0.0, -0.0, 1.5, math.nan])
 keys = st.tuples(st.sampled_from(["a", "b", "", None]), st.sampled_from([None, 0.0, 1.0]))

@@ -15,7 +15,7 @@ from riverrun.flow.aggregates import count, sum
 from riverrun.flow.windows import Late, WindowKind, correct, drop, hopping, session, side, sliding, tumbling
 from riverrun.runtime.compile.compiler import compile_flow
 from riverrun.runtime.ledger import add_up
-from riverrun.testing import Append, Crash, Process, run_flow
+from riverrun.testing import Append, Crash, Delete, Process, run_flow
 
 LATENESS, SIZE, HORIZON = 5, 10, 15
 EPOCHS = st.lists(ORDERS.filter(bool), min_size=1, max_size=5)
@@ -118,3 +118,17 @@ def test_a_corrected_window_is_issued_again() -> None:
     found = run_flow(flow, [*script, Append("orders", [order("eve", 60)]), Process()], drain=False)
     ops = [[(change.op, change.after["total"]) for change in epoch] for epoch in found.changes["windows"]]
     assert ops == [[], [("insert", 1)], [("update", 6)], [("insert", 1)]]
+
+
+def test_a_window_counts_the_deletions_among_the_changes_of_a_table() -> None:
+    """The row that went is long past: the deletion is not, and no window drops it as late."""
+    flow = Flow("changes")
+    users = flow.table("users", "id int, at timestamp", key="id", time="at")
+    ops = users.changes().window(tumbling("10 seconds"), by="_op").agg(n=count())
+    flow.view("ops", ops)
+    rows = [{"id": number, "at": at(second)} for number, second in enumerate((1, 2, 55))]
+    script = [{"users": rows}, Delete("users", 0), Crash(at="commit.begin"), Delete("users", 1)]
+    result = run_flow(flow, script)
+    found = {(row["_op"], row["window_start"]): row["n"] for row in result.views["ops"]}
+    assert found == {("insert", at(0)): 2, ("insert", at(50)): 1, ("delete", at(50)): 2}
+    assert result.ledger_of("window")["late_dropped"] == 0

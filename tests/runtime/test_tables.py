@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles.orders import ORDERS, SCHEMA, at, examples, order
 from riverrun.flow import Flow
-from riverrun.flow.aggregates import avg, count, distinct, max, min, quantile, sum
+from riverrun.flow.aggregates import avg, count, distinct, max, min, quantile, stddev, sum
 from riverrun.flow.stream import Stream
 from riverrun.flow.windows import correct, session, tumbling
-from riverrun.testing import Append, Crash, Process, assert_same_as_batch, assert_same_batching, run_flow
+from riverrun.testing import Append, Crash, Delete, Process, assert_same_as_batch, assert_same_batching, run_flow
 
 SEEDS = st.integers(0, 99)
 USERS = "user string, city string, age int"
@@ -209,3 +212,22 @@ def test_which_row_came_first_does_not_depend_on_epochs(rows: list[Any], seed: i
     flow.view("once", once)
     flow.view("newest-once", once.union(stream.where("n > 0")).select("item", "user", "n"), key="item")
     assert_same_batching(flow, {"orders": unique_places(rows)}, seed=seed, times=2, partitions=3)
+
+
+def test_values_at_the_end_of_double_leave_no_trace_when_they_go() -> None:
+    """Sums and squares of them do not fit a double while they are there; what stays is as if they had never been."""
+    flow = Flow("readings")
+    group = flow.table("a", "k int, v double", key="k").group()
+    flow.view("g", group.agg(total=sum("v"), mean=avg("v"), spread=stddev("v")))
+    rows = [{"k": 1, "v": 1.0}, {"k": 2, "v": 3.0}]
+    largest = sys.float_info.max
+    odd = [{"k": 3, "v": largest}, {"k": 4, "v": largest}, {"k": 5, "v": 1e200}, {"k": 6, "v": -3e160}]
+    deleted = [Delete("a", row["k"]) for row in odd]
+    for script in ([{"a": rows + odd}, *deleted], [{"a": odd}, Crash(), {"a": rows}, *deleted]):
+        (row,) = run_flow(flow, script).views["g"]
+        assert (row["total"], row["mean"], row["spread"]) == (4.0, 2.0, math.sqrt(2))
+    (row,) = run_flow(flow, [{"a": rows + odd}]).views["g"]
+    assert (row["total"], row["mean"]) == (math.inf, math.inf)
+    (row,) = run_flow(flow, [{"a": [rows[0], odd[2]]}]).views["g"]
+    assert row["total"] == 1e200
+    assert row["spread"] == pytest.approx(1e200 / math.sqrt(2))

@@ -15,7 +15,7 @@ from riverrun.flow.aggregates import count, max, sum
 from riverrun.flow.stream import Stream
 from riverrun.flow.windows import correct, session, tumbling
 from riverrun.log.spec import TopicSpec
-from riverrun.testing import Crash, assert_same_batching, run_flow
+from riverrun.testing import Crash, Delete, assert_same_batching, run_flow
 
 EPOCHS = st.lists(ORDERS, min_size=1, max_size=4)
 POINTS = st.sampled_from([None, "commit.begin", "commit.topics", "views.applied", "commit.store"])
@@ -193,3 +193,15 @@ def test_alerts_of_a_union_fire_for_the_rows_of_each_table() -> None:
     for name in ("any", "best"):
         fired = [(row["k"], row["n"]) for row in found.topics[f"shop.alerts.{name}"]]
         assert sorted(fired) == [("x", 1), ("x", 1), ("y", 2), ("y", 2)]
+
+
+def test_a_column_named_like_a_change_stays_what_it_is() -> None:
+    """A table by `_op` goes into a topic as any other."""
+    flow = Flow("ops")
+    flow.topic("ops", flow.table("t", "id long", key="id").changes().group("_op").agg(n=count()), key="_op")
+    for steps in (
+        [{"t": [{"id": 1}]}, Delete("t", 1)],
+        [Crash(at="commit.topics"), {"t": [{"id": 1}]}, Delete("t", 1)],
+    ):
+        rows = run_flow(flow, steps).topics["ops"]
+        assert [(row["_op"], row["n"]) for row in rows] == [("insert", 1), ("delete", 1)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from riverrun.flow.operators.clock import ClockCorrection
-from riverrun.flow.operators.ends import End
 from riverrun.flow.operators.node import Node
 from riverrun.flow.operators.source import Source
 
@@ -53,19 +52,15 @@ def lags(node: Node) -> dict[str, int]:
     return worst
 
 
-def holds(source: Node, ends: Sequence[End]) -> list[int]:
-    """For each way from a source to an end on which time alone changes something: how long after a row, at most."""
-    held_for: list[int] = []
-
-    def follow(node: Node, held: int) -> None:
-        if node is source:
-            held_for.extend([held] if held else [])
-        for part in node.inputs:
-            follow(part, held + node.hold + (part.delay if held or node.hold else 0))
-
-    for end in ends:
-        follow(end.node, 0)
-    return held_for
+def holds(node: Node) -> dict[str, int]:
+    """For each node below whose watermark is planned, how long after a row of it time alone may change something here."""
+    if node.plans_watermark:
+        return {node.id: 0}
+    longest: dict[str, int] = {}
+    for part in node.timed_by:
+        for root, held in holds(part).items():
+            longest[root] = max(longest.get(root, 0), held + node.hold)
+    return longest
 
 
 def clocks(source: Source, nodes: Sequence[Node]) -> list[ClockCorrection]:

@@ -116,10 +116,10 @@ class Composition:
 
     def absent(self, deleted: str) -> Item:
         """Whether a version says that there is no row: it deletes, or does not meet the condition."""
-        item = self.item(deleted)
+        before = self.item(deleted) if deleted in self._values else Item(deleted, None, "FALSE")
         if self.condition is None:
-            return item
-        return Item(deleted, None, f"({item.sql}) OR NOT COALESCE({self.condition}, FALSE)")
+            return before
+        return Item(deleted, None, f"({before.sql}) OR NOT COALESCE({self.condition}, FALSE)")
 
     @property
     def condition(self) -> str | None:

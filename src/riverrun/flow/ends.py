@@ -6,7 +6,7 @@ import string
 from collections.abc import Sequence
 from typing import TypeVar
 
-from riverrun.columns import ROW_ID, TIME, check_name
+from riverrun.columns import OFFSET, RECEIVED, ROW_ID, SIDE, TIME, check_name
 from riverrun.ddl import Array, Map, Struct
 from riverrun.durations import Duration
 from riverrun.errors import Invalid, NotFound, did_you_mean
@@ -23,6 +23,7 @@ from riverrun.flow.spans import positive, span
 
 Indexes = str | Sequence[Names]
 """Columns by which rows are found fast: each a name, or a list of names that are looked for together."""
+_LOG = (RECEIVED, OFFSET)  # rows of one append are in the order of their offsets
 
 AnyEnd = TypeVar("AnyEnd", bound=End)
 
@@ -32,7 +33,18 @@ def one_per_key(graph: Graph, node: Node, key: Names | None) -> Node:
     table of the newest rows knows it."""
     if key is None or node.is_table or not node.retracts:
         return node
-    order = ordering(f"{TIME} desc", node.schema, node.hidden)
+    return _newest(graph, node, key, [TIME, *_LOG])
+
+
+def newest(graph: Graph, node: Node, key: Names | None) -> Node:
+    """The same for a view, which shows one row of each key: also where a later row of the log may come out earlier."""
+    if key is None or node.is_table or node.retracts or node.emergence != "mixed":
+        return one_per_key(graph, node, key)
+    return _newest(graph, node, key, _LOG)
+
+
+def _newest(graph: Graph, node: Node, key: Names, by: Sequence[str]) -> Node:
+    order = ordering(", ".join(f"{name} desc" for name in by), node.schema, node.hidden | frozenset(_LOG))
     return graph.add(Newest(inputs=(node,), place=caller(), order=order, per=names.columns("key", key, node.schema)))
 
 
@@ -66,7 +78,9 @@ def topic(name: str, node: Node, key: Names | None) -> TopicEnd:
         hint = f"Write key={visible!r}" if visible else 'Write key="…"'
         raise Invalid(f"topic {name!r} is of {what} and needs a key", hint=hint)
     _check_key(f"topic {name!r}", node, chosen)
-    if node.is_table and node.hidden_key and not _is_ranked(node, chosen):
+    # Where only the side of a full join is hidden, the visible key tells those rows apart that have no null in it.
+    hidden = [part for part in node.hidden_key if not part.startswith(SIDE)]
+    if node.is_table and hidden and not _is_ranked(node, chosen):
         raise Invalid(
             f"topic {name!r}: several rows of this table may have the same key {list(chosen)}",
             hint='Of a union write each table to a topic of its own; of top(…, rank="r") let the key be `per` and the rank',

@@ -93,7 +93,7 @@ class Flow:
 
         Rows are found fast by their key, and by the columns in `index`: `["merchant", ["country", "day"]]`.
         """
-        end = ends.view(name, ends.one_per_key(self.graph, self._result("view", node), key), key, history, index)
+        end = ends.view(name, ends.newest(self.graph, self._result("view", node), key), key, history, index)
         return ends.added(self.views, end)
 
     @declaration

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from riverrun.columns import SIDE
 from riverrun.ddl import Type
 from riverrun.errors import Invalid, NotFound
 from riverrun.flow.names import Names, made, pairs, refuse_key
@@ -99,8 +100,11 @@ def _resolved(side: str, schema: Schema, name: str) -> str:
 
 def refuse_partial_key(what: str, table: Node, on: tuple[Pair, ...]) -> None:
     """A row of a stream finds one row of a table: by the table's key and nothing else."""
-    if {pair.right for pair in on} != set(table.key):
+    key = [
+        part for part in table.key if not part.startswith(SIDE)
+    ]  # null matches nothing, and else it tells no rows apart
+    if {pair.right for pair in on} != set(key):
         raise Invalid(
-            f"{what}: on must be the table's key, which is {', '.join(table.key) or 'empty'}",
+            f"{what}: on must be the table's key, which is {', '.join(key) or 'empty'}",
             hint="Make a table with that key, by group(…).agg(…) or latest(…)",
         )

@@ -19,7 +19,8 @@ from riverrun.flow.operators.dedupe import Dedupe
 from riverrun.flow.operators.join_streams import JoinStreams
 from riverrun.flow.operators.latest import Latest
 from riverrun.flow.operators.lookup import Lookup
-from riverrun.flow.operators.node import Row
+from riverrun.flow.operators.node import Node, Row
+from riverrun.flow.operators.ordered import Ordered
 from riverrun.flow.operators.rows import Where
 from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.source import Source
@@ -65,7 +66,8 @@ class Stream(Relation):
         """The stream without repeats: of rows equal in `on` at most `within` apart, the first in log order."""
         self._refuse_corrections("dedupe")
         repeated = names.some("on", on, self.schema)
-        return Stream(self.graph, self._add(Dedupe, on=repeated, within=positive("within", within)))
+        node = self._in_order(repeated)
+        return Stream(self.graph, self._add(Dedupe, node, on=repeated, within=positive("within", within)))
 
     @declaration
     def window(
@@ -105,7 +107,7 @@ class Stream(Relation):
                 )
             if fields["output"].get(name) != self.schema[name]:
                 raise Invalid(f"apply: output needs the column {name!r} of the key, as {self.schema[name]}")
-        return Stream(self.graph, self._add(Apply, function=step, by=keys, **fields))
+        return Stream(self.graph, self._add(Apply, self._in_order(keys), function=step, by=keys, **fields))
 
     @declaration
     def latest(self, key: Names) -> Table:
@@ -220,6 +222,10 @@ class Stream(Relation):
         if self.schema[found] not in (None, TIMESTAMP):
             raise Invalid(f"{what}: {found!r} is {self.schema[found]}, not timestamp")
         return found
+
+    def _in_order(self, by: tuple[str, ...]) -> Node:
+        """The stream with its rows in an order that no epoch decides; `by` brings those together that count."""
+        return self._add(Ordered, by=by) if self.node.emergence == "mixed" else self.node
 
     def _refuse_corrections(self, what: str) -> None:
         if self.node.retracts:

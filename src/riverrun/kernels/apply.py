@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME
 from riverrun.durations import from_micros
 from riverrun.errors import Invalid, RiverrunError
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Counts, EpochClock, Step
-from riverrun.kernels.weights import refuse_retractions
+from riverrun.kernels.standing import counted, standing
+from riverrun.kernels.weights import refuse_retractions, weighted
 from riverrun.state.equality import equijoin
-from riverrun.state.frames import beside, constant, series
+from riverrun.state.frames import Mask, beside, constant, filled, frame_of, pick, series, take_or_null
 from riverrun.state.hashing import hash_columns
 from riverrun.state.table import State, TableSpec
 
@@ -30,6 +31,10 @@ WAKE = "_wake"
 STAMP = pl.Datetime("us", "UTC")
 _MOST_ROUNDS = 100_000  # a timer of a minute may be two months behind
 _NEWEST = "_newest"
+_MADE = 12
+"""So many bits of an offset count the rows that were made of one."""
+
+_OFFSETS = 1 << (62 - _MADE)
 
 Function = Callable[[pl.DataFrame, pl.DataFrame, "ApplyClock"], tuple[pl.DataFrame, pl.DataFrame]]
 
@@ -54,7 +59,9 @@ class ApplyClock:
 class ApplyKernel:
     """`state` and `output` are the columns of what is remembered, without the key, and of what is handed on, with it.
 
-    `who` is how errors name the function.
+    `who` is how errors name the function. `waited` says that rows come in the order of event time, when the watermark
+    has passed them. What is handed on stands where the rows stand that it was made of, and what a key makes that was only
+    woken at the end of the epoch, or where rows have `waited` at the time it was woken for.
     """
 
     function: Function
@@ -63,6 +70,7 @@ class ApplyKernel:
     state: Mapping[str, pl.DataType]
     output: Mapping[str, pl.DataType]
     who: str
+    waited: bool = False
 
     @property
     def _key(self) -> dict[str, pl.DataType]:
@@ -97,6 +105,7 @@ class ApplyKernel:
             handed_on.append(out)
         self._remember(state, stored, after)
         changes = self._identified(pl.concat(handed_on), clock)
+        changes = weighted(changes, 1)
         return Step(changes, {"in": Counts(read=len(rows), accepted=len(rows))})
 
     def _round(
@@ -110,7 +119,7 @@ class ApplyKernel:
         wake = after.get_column(WAKE)
         after = after.with_columns(pl.when(served.is_null() | (wake > served)).then(wake).alias(WAKE))
         times = pl.concat([rows.select(*self.by, TIME), woken.select(*self.by, pl.col(WAKE).alias(TIME))])
-        return after, self._timed(out, times)
+        return after, self._placed(*self._timed(out, times), rows, woken, clock)
 
     def _call(self, before: pl.DataFrame, rows: pl.DataFrame, clock: ApplyClock) -> tuple[pl.DataFrame, pl.DataFrame]:
         try:
@@ -150,12 +159,13 @@ class ApplyKernel:
         state["wakes"].remove(before.filter(pl.col(WAKE).is_not_null()).select(*by, WAKE))
         state["wakes"].put(after.filter(pl.col(WAKE).is_not_null()).select(*by, WAKE))
 
-    def _timed(self, out: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
-        """Results with their event time: where they do not say it, the newest of their key's rows."""
+    def _timed(self, out: pl.DataFrame, times: pl.DataFrame) -> tuple[pl.DataFrame, Mask]:
+        """Results with their event time, and whether they said it: else it is the newest of their key's rows."""
         unsaid = [] if TIME in out.columns else [pl.lit(None, STAMP).alias(TIME)]
         rows = self._typed(out.with_columns(unsaid), {**self.output, TIME: STAMP}, "what to hand on")
         rows = rows.with_columns(pl.col(TIME).cast(pl.Int64))
-        if rows[TIME].null_count():
+        said = rows[TIME].is_not_null().to_numpy()
+        if not said.all():
             newest = times.group_by(self.by, maintain_order=True).agg(pl.col(TIME).max().alias(_NEWEST))
             rows = equijoin(rows, newest, self.by, "left", maintain_order="left")
             rows = rows.with_columns(pl.coalesce(TIME, _NEWEST).alias(TIME)).drop(_NEWEST)
@@ -164,15 +174,32 @@ class ApplyKernel:
                 f"{self.who} hands on a row without a time, or of a key that it was not given",
                 hint="Give it a column _time",
             )
-        return rows
+        return rows, said
+
+    def _placed(
+        self, out: pl.DataFrame, said: Mask, rows: pl.DataFrame, woken: pl.DataFrame, clock: EpochClock
+    ) -> pl.DataFrame:
+        """Results with when what they stand with was received, and with its id; null where that is no row."""
+        place = standing(out, said, rows, self.by)
+        stand = take_or_null(pick(rows, [RECEIVED, PARTITION, OFFSET]), place)
+        received = constant(RECEIVED, clock.received, pl.Int64(), out.height)
+        if self.waited:
+            asked = equijoin(out.select(self.by), woken, self.by, "left", maintain_order="left").get_column(WAKE)
+            received = asked.fill_null(received)
+        received = stand.get_column(RECEIVED).fill_null(received.cast(STAMP))
+        return beside(out, [received.alias(RECEIVED), *pick(stand, [PARTITION, OFFSET])])
 
     def _identified(self, rows: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
-        """Rows with ids that no others have, whichever shards they are made in: a shard is chosen by the upper half of
-        the key's hash, all of which is in the id, and rows that agree in it are counted. The highest bits of the
-        partition are left to unions, which tell their inputs apart by them."""
+        """Rows with ids that no others have, whichever shards they are made in: that of the row they stand with, and
+        which of its rows they are. So those of one moment are in the order of the log. Where that does not fit into 62
+        bits, or there is no row, it is the key's hash: a shard is chosen by its upper half, all of which is in the id,
+        and rows that agree in it are counted. The highest bits of the partition are left to unions, which tell their
+        inputs apart by them."""
+        nth, offset = counted(pick(rows, [PARTITION, OFFSET])), filled(rows.get_column(OFFSET), _OFFSETS)
+        fits = (nth < 1 << _MADE) & (offset < _OFFSETS)
         upper = (hash_columns(rows, self.by) >> np.uint64(32)).astype(np.int64)
-        halves = series(PARTITION, upper).to_frame()
-        nth = halves.select(pl.int_range(pl.len(), dtype=pl.Int64).over(PARTITION)).to_series().to_numpy()
-        offset = (clock.epoch << 31) + (nth << 6) + (upper & 63)
-        ids = [series(PARTITION, (upper >> 6).astype(np.int32)), series(OFFSET, offset)]
-        return beside(rows, [*ids, constant(WEIGHT, 1, pl.Int8(), rows.height)])
+        alike = counted(frame_of([series(PARTITION, upper), series(OFFSET, fits)]))
+        hashed = (1 << 62) + (clock.epoch << 31) + (alike << 6) + (upper & 63)
+        partition = np.where(fits, filled(rows.get_column(PARTITION), 0), upper >> 6).astype(np.int32)
+        offset = np.where(fits, (offset << _MADE) + nth, hashed)
+        return beside(rows, [series(PARTITION, partition), series(OFFSET, offset)])

@@ -10,8 +10,8 @@ back, when a version arrives that changes it. Rows and versions count until the 
 ones are late: dropped and counted.
 
 A derived table shows changes, not a log: an inserted row is a version at its `_time`, in place of an earlier one of
-that time; a key that is retracted and not inserted in the same epoch is deleted at that `_time`. Such a deletion is
-never late: it counts from the oldest time that can still be answered, if not from its own.
+that time, and one with `_deleted` says that there is none from then on. A key that is retracted and not inserted in
+the same epoch is deleted when the epoch was received, as a tombstone is, until it comes again.
 
 A retraction on the left takes back the answer that stands. It reaches `horizon` behind the watermark in both ways;
 what is older is dropped and counted as late.
@@ -57,9 +57,10 @@ _HIDDEN = {TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64(), RECEIVED
 @dataclass(frozen=True)
 class AsOfKernel:
     """Rows of "left" beside versions of "right", whose key is `sides.right_on`: with `changelog` rows of the table's
-    topic with `_deleted`, none left out, else weighted changes. A right column `_version` is the version's id.
+    topic, none left out, else weighted changes; either have `_deleted`. A right column `_version` is the version's id.
 
-    The result has the columns of `sides` and the row's own `_time`, `_partition`, `_offset`, `_received`.
+    The result has the columns of `sides` and the row's own `_time`, `_partition`, `_offset`, `_received`, which with
+    `wait` is its time.
     """
 
     sides: Sides
@@ -183,4 +184,6 @@ class AsOfKernel:
         answers = take_or_null(known, version) if len(known) else known.clear(len(rows))
         weights = constant(WEIGHT, weight, pl.Int8(), rows.height)
         own = pick(rows, [TIME, PARTITION, OFFSET, RECEIVED])
+        if self.wait:  # rows come out in the order of their times, whatever the epochs: that is where they stand
+            own = beside(own, [rows.get_column(TIME).cast(STAMP).alias(RECEIVED)])
         return beside(self._sides.joined(rows, answers), [weights, *own])

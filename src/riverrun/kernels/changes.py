@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from riverrun.columns import AFTER, BEFORE, OFFSET, OP, PARTITION, TIME, WEIGHT
+from riverrun.columns import AFTER, BEFORE, OFFSET, OP, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.kernels.matching import STAMP
 from riverrun.kernels.netting import uncancelled, versions
 from riverrun.kernels.windows import keyed, keys
 from riverrun.state.equality import equijoin
@@ -29,8 +30,9 @@ _OTHER = "_riverrun:other"  # Polars' own suffix, _right, is part of the key's n
 class ChangesKernel:
     """Change rows of a table with `key`; without one it has one row at most.
 
-    `columns`, or else all of `schema`, are what `_before` and `_after` show. A change has the time of the row after it,
-    or of the row that was deleted. Its id is made of the epoch and of hashes of the key, so that the changes of a key
+    `columns`, or else all of `schema`, are what `_before` and `_after` show. A change has the time of the row after it.
+    Of a deletion nobody knows when it happened: it has the time of the row that went, or the watermark's if that is
+    later, so that it is never late. Its id is made of the epoch and of hashes of the key, so that the changes of a key
     are in the order they happened in.
     """
 
@@ -54,12 +56,14 @@ class ChangesKernel:
         changed = equijoin(before, after, key, "full", coalesce=True, suffix=_OTHER).sort(key)
         existed, exists = pl.col(_EARLIER).is_not_null(), pl.col(_LATER).is_not_null()
         op = pl.when(existed & exists).then(pl.lit("update")).when(exists).then(pl.lit("insert"))
+        time = pl.coalesce(_LATER, pl.max_horizontal(_EARLIER, pl.lit(clock.start)))
         changes = changed.select(
             op.otherwise(pl.lit("delete")).alias(OP),
             pl.when(existed).then(BEFORE),
             pl.when(exists).then(AFTER),
-            pl.coalesce(_LATER, _EARLIER).alias(TIME),
+            time.alias(TIME),
             pl.lit(1, pl.Int8).alias(WEIGHT),
+            time.cast(STAMP).alias(RECEIVED),  # in one epoch, changes of keys are in order of time
             *_ids(changed.select(key), clock.epoch),
         )
         return Step(changes, {"in": Counts(read=len(arrived), accepted=len(arrived))})

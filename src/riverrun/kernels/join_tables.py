@@ -13,7 +13,7 @@ from functools import cached_property
 
 import polars as pl
 
-from riverrun.columns import TIME
+from riverrun.columns import TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.netting import uncancelled
@@ -35,13 +35,15 @@ class JoinTablesKernel:
 
     A table without a key has one row at most. Both inputs carry whole rows: an update is the old row with weight -1 and
     the new one with weight 1. The result has the columns of `sides.outputs` and `_time`, the left row's or, of a right
-    row without partner, its own. Outputs should have what both keys need to tell rows apart.
+    row without partner, its own. Outputs should have what both keys need to tell rows apart; `side` names one more
+    column, which is 1 where there is no left row, else 0.
     """
 
     sides: Sides
     how: str
     left_key: tuple[str, ...]
     right_key: tuple[str, ...]
+    side: str | None = None
 
     def __post_init__(self) -> None:
         if self.how not in ("inner", "left", "full"):
@@ -84,7 +86,7 @@ class JoinTablesKernel:
 
     @cached_property
     def _unchanged(self) -> pl.DataFrame:
-        return weighted(pl.DataFrame(schema={**self.sides.schema, TIME: pl.Int64()}), 1)
+        return weighted(self._none.select(self._issued()), 1)
 
     def _keys(self, versions: tuple[Version, Version], side: str, names: tuple[str, ...]) -> pl.DataFrame:
         """The join keys that rows of one side have before and after, under the names of the other side."""
@@ -126,7 +128,8 @@ class JoinTablesKernel:
             weighted(part.sort(key, maintain_order=True).select(issued), weight)
             for part, weight in ((gone, -1), (came, 1))
         ]
-        return uncancelled(pl.concat(rows), [*self.sides.schema, TIME])
+        changes = pl.concat(rows)
+        return uncancelled(changes, [name for name in changes.columns if name != WEIGHT])
 
     def _issued(self) -> list[pl.Expr]:
         theirs = dict(zip(self.sides.left_on, self.sides.right_on, strict=True))
@@ -137,7 +140,8 @@ class JoinTablesKernel:
                 column = pl.coalesce(part.column, _OTHER + theirs[part.column])
             issued.append(column.alias(part.name))
         time = pl.coalesce(TIME, _OTHER + TIME) if self.how == "full" else pl.col(TIME)
-        return [*issued, time.alias(TIME)]
+        told = [] if self.side is None else [pl.col(TIME).is_null().cast(pl.Int8).alias(self.side)]
+        return [*issued, *told, time.alias(TIME)]
 
 
 def _renamed(rows: pl.DataFrame) -> pl.DataFrame:

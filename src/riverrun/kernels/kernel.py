@@ -24,11 +24,15 @@ MAX_TIME = 1 << 62
 
 @dataclass(frozen=True)
 class EpochClock:
-    """The time of one epoch, as planned: the watermarks of this node at its start and its end."""
+    """The time of one epoch, as planned: the watermarks of this node at its start and its end.
+
+    `received` is the moment up to which the epoch reads what the log has taken in.
+    """
 
     epoch: int
     start: int
     end: int
+    received: int = 0
 
 
 @dataclass(frozen=True)

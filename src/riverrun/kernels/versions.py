@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from riverrun.columns import DELETED, OFFSET, PARTITION, RECEIVED, TIME, VERSION
-from riverrun.kernels.kernel import MIN_TIME, EpochClock
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
 from riverrun.kernels.matching import STAMP, Numbers, Timeline, key_numbers, slices
 from riverrun.kernels.weights import signed
 from riverrun.state.frames import (
@@ -40,6 +40,9 @@ from riverrun.state.table import FOUND, State, StateTable, TableSpec
 
 _PARTITIONS = 1024
 """Partition numbers of the log below this; above it, the number says which topic it is."""
+
+_GUESS = -1
+"""In the place of the partition: the version's time is none that a row has."""
 
 _ORDER = {TIME: pl.Int64(), RECEIVED: STAMP, PARTITION: pl.Int32(), OFFSET: pl.Int64()}
 
@@ -73,7 +76,8 @@ class Versions:
     def arrived(self, rows: pl.DataFrame, clock: EpochClock, oldest: int) -> pl.DataFrame:
         """The input as versions. Those with a null in their key, which nobody finds, are left out.
 
-        A deletion in a derived table is never late: it counts from `oldest` on, if not from its own time.
+        A derived table says when rows come, not when they go. One that goes and is not replaced is deleted when its
+        epoch was received, and never late: from `oldest` on at least.
         """
         if rows.is_empty():
             return self.none
@@ -85,9 +89,13 @@ class Versions:
                 rows = beside(rows, [named.alias(VERSION)])
         else:
             came, gone = signed(rows)
-            gone = keep(gone, ~equal_to_any(gone, came, self.key))
-            gone = beside(gone, [series(TIME, np.maximum(numbers(gone.get_column(TIME)), oldest))])
-            rows = stack([_deleted(gone, True), _deleted(came, False)])
+            gone = keep(gone, ~true(gone.get_column(DELETED)) & ~equal_to_any(gone, came, self.key))
+            moment = np.maximum(numbers(gone.get_column(TIME)), max(oldest, clock.received))
+            there = (
+                constant(DELETED, True, pl.Boolean(), gone.height),
+                constant(PARTITION, _GUESS, pl.Int32(), gone.height),
+            )
+            rows = stack([beside(gone, [series(TIME, moment), *there]), came])
             # there is no log to say which is the later one: that of the later epoch
             epoch = constant(RECEIVED, clock.epoch, pl.Int64(), rows.height).cast(STAMP)
             rows = beside(rows, [epoch, rows.get_column(TIME).cast(pl.String).alias(VERSION)])
@@ -97,6 +105,8 @@ class Versions:
         """Of the versions of one key and time the last, if it is later than the one that is known."""
         if arrived.is_empty():
             return arrived
+        if not self.changelog:
+            arrived = stack([arrived, self._in_place_of_guesses(state["versions"], arrived)])
         address = [*self.key, TIME]
         last = last_of_each(_in_order(arrived), address)
         held = state["versions"].lookup(pick(last, address))
@@ -106,6 +116,21 @@ class Versions:
             later |= equal & (mine > theirs)
             equal &= mine == theirs
         return keep(last, later)
+
+    def _in_place_of_guesses(self, table: StateTable, arrived: pl.DataFrame) -> pl.DataFrame:
+        """The versions that arrived once more, in the place of each later one whose time was guessed: a row that has come
+        back is there, whenever it was thought to have gone."""
+        told = keep(arrived, numbers(arrived.get_column(PARTITION)) != _GUESS)
+        if told.is_empty():
+            return told
+        last = last_of_each(_in_order(told), self.key)
+        time = numbers(last.get_column(TIME))
+        held, at = table.probe_range(pick(last, self.key), int(time.min()) + 1, MAX_TIME)
+        moment = numbers(held.get_column(TIME))
+        guessed = (numbers(held.get_column(PARTITION)) == _GUESS) & (moment > time[at])
+        again = take(last, at[guessed])
+        guess = constant(PARTITION, _GUESS, pl.Int32(), again.height)
+        return beside(again, [series(TIME, moment[guessed]), guess])
 
     def valid(
         self, state: State, rows: pl.DataFrame, on: Sequence[str], came: pl.DataFrame, clock: EpochClock
@@ -179,10 +204,6 @@ class Versions:
 
 def _in_order(versions: pl.DataFrame) -> pl.DataFrame:
     return take(versions, lexicographic(*(numbers(versions.get_column(name)) for name in _ORDER)))
-
-
-def _deleted(rows: pl.DataFrame, gone: bool) -> pl.DataFrame:
-    return beside(rows, [constant(DELETED, gone, pl.Boolean(), rows.height)])
 
 
 def _newest(number: Numbers, time: Numbers, versions: Numbers, known: pl.DataFrame, among: Numbers) -> Numbers:

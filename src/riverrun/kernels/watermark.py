@@ -115,6 +115,12 @@ class Watermarks:
             return None
         return int(live["received"][int(moved[0]) - 1]) + self.idle
 
+    @property
+    def newest(self) -> int | None:
+        """The largest time that is remembered of any producer."""
+        times = self.producers["time"].to_numpy()
+        return int(times.max()) if len(times) else None
+
     def holders(self, limit: int = 5) -> list[Holder]:
         """Who holds the watermark back: the live producers furthest behind, the worst first."""
         worst = self.live.sort("time", "received", "producer").head(limit)

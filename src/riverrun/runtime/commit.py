@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from riverrun.calendar import clamp_table
-from riverrun.columns import CARRIED, LOG_ORDER, OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.columns import CARRIED, LOG_ORDER, OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.errors import Conflict
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
@@ -156,7 +156,8 @@ class Committer:
                 table = upserts(rows, end.key)
             else:
                 moment = rows.column(TIME).cast(MOMENT)
-                table = rows.drop_columns([*CARRIED]).append_column(TIME, moment)
+                own = [name for name in rows.column_names if name not in (*CARRIED, RECEIVED)]
+                table = rows.select(own).append_column(TIME, moment)
         if table.num_rows:
             self._appended(self._topics[end.name + self._suffix], table, result)
 

@@ -30,7 +30,7 @@ class Control(msgspec.Struct):
         def at(which: int) -> int:
             return combined(delayed(self.watermarks[source][which], lag) for source, lag in operator.lags.items())
 
-        return EpochClock(self.epoch, at(0), at(1))
+        return EpochClock(self.epoch, at(0), at(1), self.received)
 
     def of_shard(self, shard: int) -> Control:
         """The same with the shard's own part of the manifest."""

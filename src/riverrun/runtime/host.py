@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK
+from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, TIME, WATERMARK
 from riverrun.errors import Corrupt
 from riverrun.failpoints import failpoint
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
@@ -87,11 +87,7 @@ class Host:
         for name, late in step.late.items():
             if len(late):
                 self._outbox.message(number or 0, LATE, _late(operator.id, operator.late[name], late))
-        changes = step.changes
-        if RECEIVED in operator.output.names and RECEIVED not in changes.columns:  # rows that came to be in this epoch
-            received = constant(RECEIVED, control.received, pl.Int64(), changes.height)
-            changes = beside(changes, [received.cast(_STAMP)])
-        return self._hand_on(operator, number, changes)
+        return self._hand_on(operator, number, step.changes)
 
     def _is_idle(self, operator: Operator, shard: Shard, clock: EpochClock, entries: Entries) -> bool:
         """Whether a step would change nothing: nothing came in, and time did not pass or there is nothing to pass by."""

@@ -24,6 +24,7 @@ from riverrun.flow.operators.join_tables import JoinTables
 from riverrun.flow.operators.latest import Latest
 from riverrun.flow.operators.lookup import Lookup
 from riverrun.flow.operators.node import Node
+from riverrun.flow.operators.ordered import Ordered
 from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.table import TableSource
 from riverrun.flow.operators.top import Newest, Top
@@ -42,6 +43,7 @@ from riverrun.kernels.join_tables import JoinTablesKernel
 from riverrun.kernels.kernel import Kernel
 from riverrun.kernels.latest import LatestKernel
 from riverrun.kernels.lookup import LookupKernel
+from riverrun.kernels.ordered import OrderedKernel
 from riverrun.kernels.per_key import step_by_key
 from riverrun.kernels.sample import SampleKernel
 from riverrun.kernels.session import SessionKernel
@@ -108,7 +110,8 @@ def _apply(node: Apply, inputs: Mapping[str, Columns]) -> Kernel:
     function = node.function
     if isinstance(function, PerKey):
         function = step_by_key(function.function, {name: inputs["in"][name] for name in node.by}, state, output)
-    return ApplyKernel(function, node.by, inputs["in"], state, output, f"{node.place}: {node.label}")
+    waited = node.emergence == "time"
+    return ApplyKernel(function, node.by, inputs["in"], state, output, f"{node.place}: {node.label}", waited)
 
 
 def _columns(schema: Schema) -> Columns:
@@ -123,7 +126,7 @@ def _as_of(node: AsOf, inputs: Mapping[str, Columns]) -> Kernel:
         _sides(node, inputs),
         node.how,
         horizon=node.late.horizon,
-        wait=not isinstance(node.late, windows.Correct),
+        wait=node.waits,
         changelog=node.reads_versions(1),
         retracts=node.left.retracts,
     )
@@ -145,7 +148,7 @@ def _join_tables(node: JoinTables, inputs: Mapping[str, Columns]) -> Kernel:
     hidden = [JoinOutput(name, "left", name) for name in node.left.key if name not in node.left.schema]
     hidden += [JoinOutput(name, "right", column) for column, name in node.apart.items()]
     whole = replace(sides, outputs=(*sides.outputs, *hidden))
-    return JoinTablesKernel(whole, node.how, node.left.key, node.right.key)
+    return JoinTablesKernel(whole, node.how, node.left.key, node.right.key, node.side)
 
 
 def _sides(node: Join, inputs: Mapping[str, Columns]) -> Sides:
@@ -185,6 +188,7 @@ KERNELS: dict[type[Node], Callable[[Any, Mapping[str, Columns]], Kernel]] = {
     Latest: lambda node, inputs: LatestKernel(node.by, inputs["in"]),
     Lookup: lambda node, inputs: LookupKernel(_sides(node, inputs), node.how, retracts=node.left.retracts),
     Newest: _top,
+    Ordered: lambda node, inputs: OrderedKernel(node.by, inputs["in"]),
     Sample: lambda node, inputs: SampleKernel(node.fraction, node.by),
     TableSource: lambda node, inputs: TableKernel(node.key, inputs["in"]),
     Top: _top,

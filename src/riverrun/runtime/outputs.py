@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from riverrun import ddl
-from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.columns import CARRIED, RECEIVED
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.flow.operators.ends import End, TopicEnd
@@ -64,7 +64,7 @@ def output_specs(flow: Flow, job: Job, inputs: Mapping[str, Topic], suffix: str)
 
 def _columns(job: Job, end: End) -> pa.Schema:
     schema = next(branch.schema for branch in job.branches if branch.target == end.id)
-    return pa.schema([field for field in schema if field.name not in (TIME, WEIGHT, PARTITION, OFFSET)])
+    return pa.schema([field for field in schema if field.name not in (*CARRIED, RECEIVED)])
 
 
 def _aside_specs(job: Job, inputs: Mapping[str, Topic], suffix: str) -> list[TopicSpec]:

@@ -156,7 +156,7 @@ def arrived(branch: Branch, parts: Sequence[Part], exchange: Exchange) -> pa.Tab
     rows = tell_apart(rows, branch.way)
     for name in branch.added:
         rows = with_key_part(rows, name, branch.way, branch.by_position)
-    return rows
+    return rows.select(branch.arriving.names)
 
 
 def united(tables: Sequence[pa.Table]) -> pa.Table:

@@ -14,11 +14,11 @@ from dataclasses import replace
 from riverrun.durations import wall_clock
 from riverrun.failpoints import failpoint
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
-from riverrun.kernels.watermark import Watermarks
+from riverrun.kernels.watermark import Watermarks, combined, delayed
 from riverrun.log.topic import Topic
 from riverrun.log.topic_backend import Summary
 from riverrun.position import Position
-from riverrun.runtime.compile.job import Job
+from riverrun.runtime.compile.job import Job, Reading, Waiting
 from riverrun.runtime.heard import Hearing
 from riverrun.runtime.plan import UNLIMITED, Limit, Plan, Positions
 from riverrun.runtime.planner_memory import PlannerMemory
@@ -94,13 +94,19 @@ class Planner:
 
     def _due(self, plan: Plan, known: Mapping[str, Watermarks]) -> int | None:
         due = [value.deadline for value in known.values() if value.deadline is not None]
-        for reading in self._job.readings:
-            if reading.time is None and reading.holds:
-                # Receive time passes by itself: as long as that changes something, look now and then.
-                heard = known[reading.id].producers["time"].to_list()
-                if heard and known[reading.id].watermark <= max(heard) + max(reading.holds):
-                    due.append(plan.received + min(max(min(reading.holds) // 10, _SHORTEST), _LONGEST))
+        # Receive time passes by itself: as long as that changes something, look now and then.
+        steps = [waiting.hold // 10 for waiting in self._job.waiting if self._waits(waiting, known)]
+        if steps:
+            due.append(plan.received + min(max(min(steps), _SHORTEST), _LONGEST))
         return min(due, default=None)
+
+    def _waits(self, waiting: Waiting, known: Mapping[str, Watermarks]) -> bool:
+        """Whether a node has rows that wait, and receive time is what they wait for."""
+        newest = [time + held for root, held in waiting.holds.items() if (time := known[root].newest) is not None]
+        watermarks = {root: delayed(known[root].watermark, lag) for root, lag in waiting.lags.items()}
+        passing = [watermarks.pop(reading.id) for reading in self._job.readings if _passes(reading, watermarks)]
+        reached = combined(watermarks.values()) if watermarks else MAX_TIME  # by clocks that only rows move
+        return bool(newest) and reached > MIN_TIME and combined(passing) <= min(reached, max(newest))
 
     def watermarks(self, plan: Plan) -> dict[str, Watermarks]:
         """What is remembered of each source's producers, for the status."""
@@ -175,6 +181,11 @@ class Planner:
             memory=self._memory.remember(plan.epoch + 1, after),
             final=True,
         )
+
+
+def _passes(reading: Reading, watermarks: Mapping[str, int]) -> bool:
+    """Whether a reading is one of these, and its time passes by itself."""
+    return reading.time is None and reading.id in watermarks
 
 
 def _bounded(plan: Plan, ends: Positions, bound: Positions | None) -> Positions:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 import pyarrow as pa
 
-from riverrun.columns import CARRIED, DELETED, TIME, WEIGHT
+from riverrun.columns import CARRIED, DELETED, RECEIVED, TIME, WEIGHT
 from riverrun.runtime.compile.job import MOMENT, Branch, Job
 from riverrun.runtime.exchange import InlineExchange
 from riverrun.runtime.packing import arrived
@@ -44,7 +44,7 @@ def sent_schema(job: Job, branch: Branch) -> pa.Schema:
 
 def upserts(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """One row or tombstone for each changed key of a table, as a topic takes them."""
-    names = [name for name in rows.column_names if name not in CARRIED]
+    names = [name for name in rows.column_names if name not in (*CARRIED, RECEIVED)]
     changes = net(from_arrow(rows.select([*names, TIME, WEIGHT])), WEIGHT, key).filter(pl.col(OP) != OLD)
     gone = pl.col(OP) == DELETE
     values = [pl.when(gone).then(None).otherwise(pl.col(name)).alias(name) for name in names if name not in key]

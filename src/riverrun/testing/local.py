@@ -23,6 +23,7 @@ from riverrun.durations import micros, to_micros
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.flow.analysis import sources
+from riverrun.flow.graph import InputTopic
 from riverrun.log.memory import MemoryLog
 from riverrun.log.spec import TopicSpec
 from riverrun.runtime import source
@@ -225,12 +226,16 @@ def input_specs(flow: Flow, given: Iterable[TopicSpec], partitions: int) -> list
     said = {spec.name: spec for spec in given}
     found = []
     for name, declared in flow.topics().items():
-        options: dict[str, Any] = {"time": declared.time, "producers": declared.producers}
-        if declared.key:
-            options["key"] = declared.key
-        spec = said.get(name) or TopicSpec(name, declared.schema, **options)
-        found.append(_in_partitions(spec, partitions))
+        found.append(_in_partitions(said.get(name) or declared_spec(declared), partitions))
     return found
+
+
+def declared_spec(declared: InputTopic, derived: bool = False) -> TopicSpec:
+    """A topic as a flow says it is. One that is derived by another flow may have null in its key."""
+    options: dict[str, Any] = {"time": declared.time, "producers": declared.producers}
+    if declared.key:
+        options |= {"key": declared.key, "null_keys": derived}
+    return TopicSpec(declared.name, declared.schema, **options)
 
 
 def _in_partitions(spec: TopicSpec, partitions: int) -> TopicSpec:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.log.spec import TopicSpec
-from riverrun.testing.local import LocalRun
-from riverrun.testing.result import Result
-from riverrun.testing.script import Script, steps
+from riverrun.testing.local import LocalRun, declared_spec
+from riverrun.testing.result import Result, Rows
+from riverrun.testing.script import Append, Script, Step, steps
 
 
 def run_flow(
@@ -33,10 +33,11 @@ def run_flow(
 
     engine="local" runs in this process, with DuckDB for SQL; "spark" starts Spark, on the wall clock.
     """
-    script = steps(inputs, flow.topics())
+    script, topics = steps(inputs, flow.topics()), list(topics)
     for name, value in {"shards": shards, "partitions": partitions, "max_rows": max_rows}.items():
         if not isinstance(value, int) or value < 1:
             raise Invalid(f"{name} cannot be {value!r}", hint="Give a whole number from 1")
+    topics = [*topics, *_derived(flow, script, {spec.name for spec in topics})]
     if engine == "spark":
         from riverrun.testing.spark import run_on_spark
 
@@ -49,3 +50,14 @@ def run_flow(
         if drain:
             run.drain()
         return run.result()
+
+
+def _derived(flow: Flow, script: Sequence[Step], said: Collection[str]) -> list[TopicSpec]:
+    """The topics that get rows of another flow's, and of which nobody says what they are: as that flow makes them."""
+    found = {}
+    for step in script:
+        appended = {step.topic: step.rows} if isinstance(step, Append) else step if isinstance(step, Mapping) else {}
+        for topic, rows in appended.items():
+            if isinstance(rows, Rows) and topic not in said:
+                found[topic] = declared_spec(flow.topics()[topic], derived=True)
+    return list(found.values())

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import product
 from math import isnan
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from riverrun.columns import SIDE
 from riverrun.durations import Duration, seconds, to_micros
 from riverrun.errors import Invalid, NotFound, OutOfRange, TimedOut, Unavailable, did_you_mean
 from riverrun.position import Position
@@ -22,6 +24,7 @@ from riverrun.views.spec import ViewSpec
 from riverrun.views.store import Store
 
 _SHORTEST, _LONGEST = 0.002, 0.1
+_SIDES = (0, 1, None)  # what the side of a full join can be in a key
 
 # Rebuilds a view of a flow, within a time.
 Rebuild = Callable[[str, str, Duration | None], None]
@@ -48,8 +51,15 @@ class View:
     ) -> dict[str, Any] | None:
         """The row with this key, or None. A composite key is a list in the key's order, or a dict by column."""
         self._wait_for(at_least, timeout)
-        rows = rows_of(self._store.lookup(self.name, _key_parts(self.spec, key)))
-        return rows[0] if rows else None
+        spec = self.spec
+        parts = _key_parts(spec, key)
+        untold = [name for name in spec.key if name not in parts]
+        for sides in product(_SIDES, repeat=len(untold)):
+            whole = parts | {name: pa.array([side], pa.int8()) for name, side in zip(untold, sides, strict=True)}
+            rows = rows_of(self._store.lookup(self.name, [whole[name] for name in spec.key]))
+            if rows:
+                return rows[0]
+        return None
 
     def rows(
         self,
@@ -229,7 +239,7 @@ class Snapshot:
     def get(self, key: Any) -> dict[str, Any] | None:
         """The row with this key, or None."""
         table = self._table
-        for name, part in zip(self._spec.key, _key_parts(self._spec, key), strict=True):
+        for name, part in _key_parts(self._spec, key).items():
             table = table.filter(_equal(table.column(name), part[0]))
         rows = rows_of(table)
         return rows[0] if rows else None
@@ -259,26 +269,25 @@ def _equal(column: pa.ChunkedArray, value: pa.Scalar) -> pa.ChunkedArray:
     return pc.is_nan(column) if isinstance(part, float) and isnan(part) else pc.equal(column, value)
 
 
-def _key_parts(spec: ViewSpec, key: Any) -> list[pa.Array]:
-    hidden = [name for name in spec.key if name in spec.hidden]
-    if hidden:
+def _key_parts(spec: ViewSpec, key: Any) -> dict[str, pa.Array]:
+    """The parts of a key by column. The side of a full join is not among them: it is one or the other."""
+    told = [name for name in spec.key if not (name in spec.hidden and name.startswith(SIDE))]
+    if any(name in spec.hidden for name in told):
         raise Invalid(
             f"view {spec.name!r} has no key to look up", hint="Use rows(where=…), or declare the view with key="
         )
     if isinstance(key, Mapping):
-        unknown = [name for name in key if name not in spec.key]
-        missing = [name for name in spec.key if name not in key]
+        unknown = [name for name in key if name not in told]
+        missing = [name for name in told if name not in key]
         if unknown:
             raise NotFound(
-                f"{unknown[0]!r} is not in the key of view {spec.name!r}", hint=did_you_mean(unknown[0], spec.key)
+                f"{unknown[0]!r} is not in the key of view {spec.name!r}", hint=did_you_mean(unknown[0], told)
             )
         if missing:
-            raise Invalid(f"the key of view {spec.name!r} needs {missing[0]!r} too; it is {', '.join(spec.key)}")
-        parts = [key[name] for name in spec.key]
+            raise Invalid(f"the key of view {spec.name!r} needs {missing[0]!r} too; it is {', '.join(told)}")
+        parts = [key[name] for name in told]
     else:
-        parts = list(key) if isinstance(key, list | tuple) else [key] if spec.key else []
-    if len(parts) != len(spec.key):
-        raise Invalid(
-            f"the key of view {spec.name!r} has {len(spec.key)} parts ({', '.join(spec.key)}), got {len(parts)}"
-        )
-    return [scalar(part, name, spec.arrow.field(name).type) for part, name in zip(parts, spec.key, strict=True)]
+        parts = list(key) if isinstance(key, list | tuple) else [key] if told else []
+    if len(parts) != len(told):
+        raise Invalid(f"the key of view {spec.name!r} has {len(told)} parts ({', '.join(told)}), got {len(parts)}")
+    return {name: scalar(part, name, spec.arrow.field(name).type) for part, name in zip(parts, told, strict=True)}

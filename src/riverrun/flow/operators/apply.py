@@ -38,6 +38,7 @@ class Apply(Node):
     stateful = True
     timed = True
     hands_on_receipt = True
+    keeps_row_ids = True  # what it makes has ids made of those of the rows it was given
     time = TIME
     function: Callable[..., Any] | PerKey
     by: tuple[str, ...] = field(metadata=IDENTITY)
@@ -55,6 +56,9 @@ class Apply(Node):
     @property
     def routes(self) -> tuple[tuple[str, ...], ...]:
         return (self.by,)
+
+    def reads_receipt(self, number: int) -> bool:
+        return True
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from riverrun.flow.operators.join import Join
+from riverrun.flow.operators.node import Emergence
 from riverrun.flow.windows import Correct, Late
 
 
@@ -21,7 +22,20 @@ class AsOf(Join):
 
     @property
     def retracts(self) -> bool:
-        return self.left.retracts or isinstance(self.late, Correct)
+        return self.left.retracts or not self.waits
+
+    @property
+    def waits(self) -> bool:
+        """Whether a row is answered when the watermark has passed it, and not before."""
+        return not isinstance(self.late, Correct)
+
+    @property
+    def emergence(self) -> Emergence:
+        return "time" if self.waits else self.left.emergence
+
+    @property
+    def hold(self) -> int:
+        return 1 if self.waits else 0
 
     @property
     def delay(self) -> int:
@@ -29,6 +43,9 @@ class AsOf(Join):
 
     def reads_receipt(self, number: int) -> bool:
         return number == 0 or self.reads_versions(number)
+
+    def reads_absences(self, number: int) -> bool:
+        return number == 1
 
     def reads_versions(self, number: int) -> bool:
         return number == 1 and self.right.has_versions

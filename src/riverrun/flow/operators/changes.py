@@ -18,6 +18,7 @@ class Changes(Node):
     kind = "changes"
     stateful = True
     hands_on_receipt = True
+    emergence = "log"
     key_travels = True
     is_table = False
     key = ()

@@ -34,8 +34,8 @@ class End:
         return ()
 
     @property
-    def newest_wins(self) -> bool:
-        """Whether a row of a stream replaces the one before it that has the same key."""
+    def order_counts(self) -> bool:
+        """Whether it matters which of two rows of a stream is the later one."""
         return False
 
     @property
@@ -66,7 +66,7 @@ class ViewEnd(End):
         return written_key(self.key, self.node)
 
     @property
-    def newest_wins(self) -> bool:
+    def order_counts(self) -> bool:
         return not self.node.is_table and not self.keeps_all
 
     @property
@@ -80,6 +80,10 @@ class TopicEnd(End):
 
     kind = "topic"
     settling = "upserts"
+
+    @property
+    def order_counts(self) -> bool:
+        return not self.node.is_table
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from riverrun.durations import show
 from riverrun.flow.operators.join import Join
+from riverrun.flow.operators.node import Emergence, together
 from riverrun.flow.windows import DropLate, Late, Side
 
 
@@ -20,6 +21,10 @@ class JoinStreams(Join):
     lo: int
     hi: int
     late: tuple[Late, Late] = (DropLate(), DropLate())
+
+    @property
+    def emergence(self) -> Emergence:
+        return together(self.inputs) if self.how == "inner" else "mixed"
 
     @property
     def hold(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from riverrun.columns import SIDE
 from riverrun.flow.operators.join import Join
 
 
@@ -19,7 +20,24 @@ class JoinTables(Join):
     def key(self) -> tuple[str, ...]:
         left, right = self.renamed("left", self.left.key), self.renamed("right", self.right.key)
         apart = self.apart
-        return tuple(dict.fromkeys([*left, *(apart.get(name, name) for name in right)]))
+        both = [*left, *(apart.get(name, name) for name in right)]
+        if self.side is not None:
+            shared = {pair.left for pair in self.on}
+            if shared.issuperset(both):  # nothing else tells a row of the left alone from one of the right alone
+                both += [pair.left for pair in self.on]
+            both.append(self.side)
+        return tuple(dict.fromkeys(both))
+
+    @property
+    def side(self) -> str | None:
+        """The part of a full join's key that says which side a row without a partner is from. A null in `on` matches
+        nothing, so both sides may have one in which all other parts are equal."""
+        if self.how != "full":
+            return None
+        chosen = SIDE
+        while chosen in (*self.left.key, *self.apart.values()):
+            chosen += "_right"
+        return chosen
 
     @property
     def apart(self) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from riverrun.columns import TIME
 from riverrun.ddl import Type
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 IDENTITY = {"identity": True}
 
 Columns = frozenset[str]
+
+Emergence = Literal["log", "time", "mixed"]
+"""In which order rows come out, over all epochs: that of the log; that of event time, where each waits for the watermark;
+or, where some wait and others do not, one that epochs decide."""
 
 InputTypes = Mapping[str, Mapping[str, Type]]
 """By input, the columns that reach a node and their types, also where the flow could not infer them."""
@@ -139,6 +143,11 @@ class Node:
         return self.hands_on_receipt
 
     @property
+    def emergence(self) -> Emergence:
+        """In which order the rows of a stream come out, over all epochs. `_received` says where a row stands in it."""
+        return self.inputs[0].emergence
+
+    @property
     def has_versions(self) -> bool:
         """Whether its rows are those of a changelog, so that the versions of a row can be read as they came."""
         return False
@@ -159,6 +168,10 @@ class Node:
 
     def reads_versions(self, number: int) -> bool:
         """Whether the kernel reads the versions of a table, as they came in, and not its changes."""
+        return False
+
+    def reads_absences(self, number: int) -> bool:
+        """Whether the kernel also gets rows that a `where` leaves out, marked: they say from when on there is none."""
         return False
 
     def reads(self, number: int, columns: Sequence[str]) -> Wanted:
@@ -239,6 +252,10 @@ class Row(Node):
     def row_id_is_position(self) -> bool:
         return all(node.row_id_is_position for node in self.inputs)
 
+    @property
+    def emergence(self) -> Emergence:
+        return together(self.inputs)
+
     def compose(self, rows: Composition, below: Node) -> None:
         """Say what becomes of the rows of one input, which comes from `below`, in terms of where they began."""
 
@@ -254,6 +271,13 @@ class ColumnsNode(Row):
     @property
     def anchor(self) -> str:
         return self.inputs[0].anchor
+
+
+def together(inputs: Sequence[Node]) -> Emergence:
+    """In which order rows of several inputs come out. Those that wait do so for watermarks of their own."""
+    if len(inputs) == 1:
+        return inputs[0].emergence
+    return "log" if all(node.emergence == "log" for node in inputs) else "mixed"
 
 
 def canonical(value: Any) -> str:

@@ -15,6 +15,7 @@ class Source(Node):
     """A topic. Durations are microseconds; `producers` is the column that names who wrote a row, None the partition."""
 
     plans_watermark = True
+    emergence = "log"
 
     topic: str = field(metadata=IDENTITY)
     columns: Schema

@@ -59,7 +59,7 @@ class Top(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Newest(Top):
-    """The newest row per key by event time, of a stream that takes rows back."""
+    """The newest row per key, of a stream that takes rows back, or whose rows come out in no order."""
 
     kind = "newest"
     verb = "newest per key"

@@ -198,6 +198,30 @@ class Exact:
 
 
 @dataclass(frozen=True)
+class Counted(Exact):
+    """A sum of floats that knows how many there are. When the last has gone, so has what rounding left of the others."""
+
+    @property
+    def count(self) -> str:
+        return f"{self.name}#"
+
+    @cached_property
+    def columns(self) -> Mapping[str, pl.DataType]:
+        return {self.name: pl.Float64(), self.error: pl.Float64(), self.count: pl.Int64()}
+
+    def reduced(self, rows: pl.DataFrame, groups: KeyGroups) -> list[pl.Series]:
+        sums = Exact(self.name).reduced(rows, groups)
+        return self._cleared(*sums, *Count(self.count).reduced(rows, groups))
+
+    def plus(self, old: pl.DataFrame, new: pl.DataFrame) -> list[pl.Series]:
+        return self._cleared(*Exact(self.name).plus(old, new), *Count(self.count).plus(old, new))
+
+    def _cleared(self, value: pl.Series, error: pl.Series, count: pl.Series) -> list[pl.Series]:
+        there = numbers(count) != 0
+        return [*(series(part.name, np.where(there, numbers(part), 0.0)) for part in (value, error)), count]
+
+
+@dataclass(frozen=True)
 class Extreme:
     """The smallest or largest value. NaN is larger than any number."""
 

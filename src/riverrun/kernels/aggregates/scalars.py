@@ -8,16 +8,21 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.kernels.aggregates.agg import Agg
-from riverrun.kernels.aggregates.exact import two_product, variance
-from riverrun.kernels.aggregates.parts import Count, Edge, Exact, Extreme, Part, Total
+from riverrun.kernels.aggregates.exact import Floats, compensated, two_product, variance
+from riverrun.kernels.aggregates.parts import Count, Counted, Edge, Exact, Extreme, Part, Total
 from riverrun.state.frames import cast, filled, null_unless, numbers, series
 
 ROWS = "_rows"
 """Part of every cell: how many rows it has. A cell without rows does not exist."""
+
+_HUGE = "^"
+_LARGE, _UNIT = 2.0**480, 600
+"""From this size on, values are summed in units of 2^600: no sum of them, and none of their squares, is too large."""
 
 
 class ScalarAggregate(Protocol):
@@ -95,20 +100,25 @@ class ExactSum:
 
 @dataclass(frozen=True)
 class FloatSum:
-    """sum of floats, avg and stddev. Infinities and NaN are counted apart, so that they can be retracted as well.
+    """sum of floats, avg and stddev. Infinities and NaN are counted apart, so that they can be retracted as well; with
+    `retracts`, so are values whose sums or squares might not fit a double, in smaller units.
 
     Sums carry about 32 digits. So does the sum of squares that stddev needs: after a value 1e15 times larger than the
     rest was there and went, what is left of their spread is lost.
     """
 
     agg: Agg
+    retracts: bool = False
 
     def _named(self, part: str) -> str:
         return f"{self.agg.name}#{part}"
 
     @cached_property
     def parts(self) -> Sequence[Part]:
-        sums = [Exact(self._named("s"))] + ([Exact(self._named("q"))] if self.agg.fn == "stddev" else [])
+        kinds = ("s", "q") if self.agg.fn == "stddev" else ("s",)
+        sums: list[Part] = [Exact(self._named(kind)) for kind in kinds]
+        if self.retracts:
+            sums += [Counted(self._named(kind + _HUGE)) for kind in kinds]
         return (*[Count(self._named(part)) for part in ("n", "nan", "up", "down")], *sums)
 
     def columns(self, rows: pl.DataFrame) -> list[pl.Series]:
@@ -121,29 +131,55 @@ class FloatSum:
             odd = {"nan": np.isnan(value), "up": value == np.inf, "down": value == -np.inf}
             found += [series(self._named(part), weight * flag) for part, flag in odd.items()]
             value = np.where(finite, value, 0.0)
-        found.append(series(self._named("s"), value * weight))
+        huge = np.abs(value) >= _LARGE
+        if self.retracts and huge.any():
+            found += self._summed(np.ldexp(np.where(huge, value, 0.0), -_UNIT), weight, _HUGE)
+            found += [series(part.count, weight * huge) for part in self.parts if isinstance(part, Counted)]
+            value = np.where(huge, 0.0, value)
+        return found + self._summed(value, weight, "")
+
+    def _summed(self, value: Floats, weight: npt.NDArray[np.int64], size: str) -> list[pl.Series]:
+        """What is added up of values of one size."""
+        found = [series(self._named(f"s{size}"), value * weight)]
         if self.agg.fn == "stddev":
             with np.errstate(over="ignore", invalid="ignore"):
                 square, error = two_product(value, value)
-            found.append(series(self._named("q"), square * weight))
-            found.append(series(self._named("q~"), error * weight))
+            found.append(series(self._named(f"q{size}"), square * weight))
+            found.append(series(self._named(f"q{size}~"), error * weight))
         return found
 
     def result(self, cells: pl.DataFrame) -> pl.Series:
         count = cells[self._named("n")].to_numpy()
         nan, up, down = (cells[self._named(part)].to_numpy() > 0 for part in ("nan", "up", "down"))
-        total = cells[self._named("s")].to_numpy()
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             if self.agg.fn == "stddev":
-                sums, squares = ([cells[self._named(p)].to_numpy() for p in (s, f"{s}~")] for s in ("s", "q"))
-                value = np.sqrt(variance(count.astype(np.float64), sums, squares))
-                value = np.where(nan | up | down, np.nan, value)
+                value = np.where(nan | up | down, np.nan, self._deviation(cells, count.astype(np.float64)))
                 enough = count > 1
             else:
+                total = self._parts(cells, "s")[0]
+                if self.retracts:
+                    total = total + np.ldexp(self._parts(cells, f"s{_HUGE}")[0], _UNIT)
                 value = np.where(up, np.inf, np.where(down, -np.inf, total / count if self.agg.fn == "avg" else total))
                 value = np.where(nan | (up & down), np.nan, value)
                 enough = count > 0
         return null_unless(series(self.agg.name, value), enough)
+
+    def _parts(self, cells: pl.DataFrame, part: str) -> list[Floats]:
+        """A sum, and what rounding took from it."""
+        return [cells[self._named(name)].to_numpy() for name in (part, f"{part}~")]
+
+    def _deviation(self, cells: pl.DataFrame, count: Floats) -> Floats:
+        sums, squares = self._parts(cells, "s"), self._parts(cells, "q")
+        plain: Floats = np.sqrt(variance(count, sums, squares))
+        if not self.retracts:
+            return plain
+        huge = [self._parts(cells, f"{part}{_HUGE}") for part in ("s", "q")]
+        scaled = [
+            compensated([*(np.ldexp(value, -units) for value in small), *large], len(count))
+            for small, large, units in zip((sums, squares), huge, (_UNIT, 2 * _UNIT), strict=True)
+        ]
+        there = (huge[0][0] != 0.0) | (huge[1][0] != 0.0)
+        return np.where(there, np.ldexp(np.sqrt(variance(count, *scaled)), _UNIT), plain)
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ class Target:
 
 @dataclass(frozen=True)
 class Request:
-    """What a target wants of a node: columns, some in another type; hidden parts of the key; versions, as they came.
+    """What a target wants of a node: columns, some in another type; hidden parts of the key; versions, as they came;
+    absences: rows that do not meet a condition, too, and which they are.
 
     `united` says that rows come to the target in several ways.
     """
@@ -61,6 +62,7 @@ class Request:
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
     versions: bool = False
+    absences: bool = False
     united: bool = False
 
 
@@ -94,7 +96,9 @@ class Branches:
         wanted = [*request.wanted, *((part, None) for part in request.hidden if part in columns.names)]
         items = [composed.item(name, source) for name, source in wanted]
         condition = composed.condition
-        if request.versions:  # a version that does not meet the condition says that there is no row from now on
+        if request.absences:  # a version that does not meet the condition says that there is no row from now on
+            if condition is not None:
+                items = [_where(condition, item) for item in items]
             items.append(composed.absent(DELETED))
             condition = None
         fields = sql_fields(columns, is_source)
@@ -217,6 +221,11 @@ def _begin(columns: pa.Schema, is_source: bool, origin: str) -> Composition:
     values[PARTITION] = partition_in_log(values[PARTITION])
     del plain[PARTITION]
     return Composition(values, plain)
+
+
+def _where(condition: str, item: Item) -> Item:
+    """What is computed only for rows that meet a condition: for others it may fail."""
+    return item if item.column is not None else Item(item.name, None, f"CASE WHEN {condition} THEN {item.sql} END")
 
 
 def _in_type(item: Item, wanted: pa.DataType | None, fields: pa.Schema) -> Item:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import polars as pl
@@ -32,6 +32,7 @@ from riverrun.runtime.compile.job import (
     Reading,
     Settling,
     Transformed,
+    Waiting,
     late_schema,
     with_tombstones,
 )
@@ -75,6 +76,7 @@ class _Compiler:
             branches=tuple(self._branches.laid),
             transforms=tuple(transforms),
             names=dict(flow.graph.names),
+            waiting=tuple(self._waiting()),
         )
         views = {end.id: view_spec(flow, job, end) for end in flow.views.values()}
         return replace(job, views=views, keys={end.id: end.key for end in flow.derived.values()})
@@ -86,6 +88,13 @@ class _Compiler:
             if node.stateful or node.by_spark:
                 targets += [below for number, below in enumerate(node.inputs) if not node.reads_versions(number)]
         return {path.origin.id for node in targets for path in paths(node)}
+
+    def _waiting(self) -> Iterator[Waiting]:
+        """The nodes for which receive time passes, also when nothing comes."""
+        passing = {source.id for source in sources(self._flow.nodes) if source.event_time == RECEIVED}
+        for node in self._flow.nodes:
+            if node.stateful and node.hold and passing & set(lags(node)):
+                yield Waiting(lags(node), holds(node), node.hold)
 
     def _reading(self, node: Source) -> Reading:
         wanted = [name for name in self._needed[node.id] if name in node.schema]
@@ -105,7 +114,6 @@ class _Compiler:
             max_skew=node.max_skew,
             number=self._numbers[node.topic],
             clocks=tuple(Correction(c.id, c.occurred, c.sent, c.by) for c in clocks(node, self._flow.nodes)),
-            holds=tuple(holds(node, self._flow.ends)),
         )
 
     def _operator(self, node: Node) -> Operator:
@@ -149,6 +157,7 @@ class _Compiler:
             types={column: ddl.to_arrow(kind) for column, kind in node.key_types(number).items()},
             hidden=below.hidden_key if node.key_travels else (),
             versions=node.reads_versions(number),
+            absences=node.reads_absences(number),
             united=len(ways) > 1,
         )
         schemas = [self._branches.lay(path, target, request).arriving for path in ways]
@@ -174,7 +183,9 @@ class _Compiler:
         """The branches to a transform, and what Spark says that it makes of them."""
         (below,) = node.inputs
         if below.hidden_key:
-            raise Invalid(f"{node.place}: transform cannot follow a union of tables", hint="Use it on each of them")
+            raise Invalid(
+                f"{node.place}: transform cannot follow a union or a full join of tables", hint="Use it on each of them"
+            )
         if self._analyst is None:
             raise Invalid(f"{node.place}: transform is plain Spark", hint='Run the flow with engine="spark"')
         wanted: Wanted = [(name, None) for name in self._columns(below)]
@@ -209,7 +220,7 @@ class _Compiler:
 
     def _end(self, end: End) -> None:
         wanted: Wanted = [(name, None) for name in self._columns(end.node)]
-        if end.newest_wins and end.node.orders_by_receipt:
+        if end.order_counts and end.node.orders_by_receipt:
             wanted.append((RECEIVED, None))
         ways = list(paths(end.node))
         request = Request(end.node, wanted, hidden=end.hidden_key, united=len(ways) > 1)

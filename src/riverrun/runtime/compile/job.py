@@ -16,7 +16,7 @@ import pyarrow as pa
 from riverrun.columns import DELETED, KEY, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK, WEIGHT
 from riverrun.flow.composition import Item, WrittenExpression
 from riverrun.kernels.kernel import Kernel
-from riverrun.runtime.compile.row_id import hidden_type
+from riverrun.runtime.compile.row_id import hidden_type, is_key_part
 from riverrun.views.spec import ViewSpec
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -76,9 +76,11 @@ class Branch:
 
     @property
     def arriving(self) -> pa.Schema:
-        """The columns as the target sees them."""
-        new = [(name, hidden_type(name)) for name in self.added if name not in self.schema.names]
-        return pa.schema([*self.schema, *new])
+        """The columns as the target sees them: hidden parts of the key last, whoever told them."""
+        new = [pa.field(name, hidden_type(name)) for name in self.added if name not in self.schema.names]
+        told = [field for field in self.schema if is_key_part(field.name)]
+        rest = [field for field in self.schema if not is_key_part(field.name)]
+        return pa.schema([*rest, *sorted([*told, *new], key=lambda field: field.name)])
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,6 @@ class Reading:
     max_skew: int | None
     number: int  # of the topic, part of rows' ids
     clocks: tuple[Correction, ...]
-    holds: tuple[int, ...] = ()  # how long after a row time alone changes something, on each way where it does
 
     @property
     def origin(self) -> str:
@@ -155,6 +156,18 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """A node that waits for time to pass, for receive time among others. Ids are those of planned watermarks.
+
+    It has nothing to wait for once its watermark is past the newest row of each and how long that is held.
+    """
+
+    lags: Mapping[str, int]  # how far the node's watermark lags that one
+    holds: Mapping[str, int]  # how long after a row of that one time alone may change something
+    hold: int  # the node's own part of it
+
+
+@dataclass(frozen=True)
 class Job:
     """What the driver and all tasks know of a flow."""
 
@@ -164,6 +177,7 @@ class Job:
     stages: tuple[tuple[Operator, ...], ...]
     branches: tuple[Branch, ...]
     transforms: tuple[Transformed, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
     views: Mapping[str, ViewSpec] = field(default_factory=dict)  # end id → how its store keeps it
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of derived topics, by end id
     names: Mapping[str, str] = field(default_factory=dict)  # what people call nodes, by id

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.columns import BRANCH, OFFSET, PARTITION, ROW_ID
+from riverrun.columns import BRANCH, OFFSET, PARTITION, ROW_ID, SIDE
 
 PARTITIONS = 1 << 10  # a topic has at most so many
 TOPICS = 1 << 16
@@ -23,7 +23,7 @@ WAYS = 1 << 5
 WAY = PARTITIONS * TOPICS  # what a way adds to the number of a row's partition
 _LARGEST = (1 << 31) - 1
 
-HIDDEN_KEYS = {BRANCH: pa.int32(), ROW_ID: pa.string()}
+HIDDEN_KEYS = {BRANCH: pa.int32(), ROW_ID: pa.string(), SIDE: pa.int8()}
 """Parts of keys that are none of a node's columns."""
 
 
@@ -54,10 +54,20 @@ def partition_by_way(carried: str, way: int) -> str:
 
 
 def hidden_type(name: str) -> pa.DataType:
-    """The type of a hidden part of a key, which is named after the side of a join where both have one."""
-    while name.endswith("_right"):
+    """The type of a hidden part of a key."""
+    return HIDDEN_KEYS[_plain(name)]
+
+
+def is_key_part(name: str) -> bool:
+    """Whether a column is a hidden part of a key."""
+    return _plain(name) in HIDDEN_KEYS
+
+
+def _plain(name: str) -> str:
+    """A hidden part of a key is named after the side of a join where both have one."""
+    while name.startswith("_") and name.endswith("_right"):
         name = name.removesuffix("_right")
-    return HIDDEN_KEYS[name]
+    return name
 
 
 def tell_apart(rows: pa.Table, way: int) -> pa.Table:
