@@ -193,3 +193,12 @@ def test_alerts_of_a_union_fire_for_the_rows_of_each_table() -> None:
     for name in ("any", "best"):
         fired = [(row["k"], row["n"]) for row in found.topics[f"shop.alerts.{name}"]]
         assert sorted(fired) == [("x", 1), ("x", 1), ("y", 2), ("y", 2)]
+
+
+def test_changes_in_columns_that_a_topic_has_not_write_nothing() -> None:
+    flow = Flow("shop")
+    minutes = flow.stream("orders", SCHEMA, time="at").window(tumbling("1 minute"), emit="update")
+    most = minutes.agg(orders=count(), most=max("n")).select("window_start", "window_end", "most")
+    flow.topic("most", most, key=["window_start", "window_end"])
+    found = run_flow(flow, [{"orders": [order("ada", 1, n)]} for n in (3, 2, 5)])
+    assert [row["most"] for row in found.topics["most"]] == [3, 5]
