@@ -64,7 +64,8 @@ class Branch:
     engine: Engine
     reason: str | None = None  # why Spark computes it
     way: int = 0  # the first of its ways to the input, of several, so that a row that comes twice has two ids
-    added: tuple[str, ...] = ()  # hidden parts of the key that rows are given when they arrive
+    hidden: tuple[str, ...] = ()  # hidden parts of the key
+    added: tuple[str, ...] = ()  # those of them that rows are given when they arrive
     by_position: bool = False  # what tells the origin's rows apart is their position in the log
     settling: Settling | None = None  # None: the driver does it, or there is nothing to do
 
@@ -75,9 +76,9 @@ class Branch:
 
     @property
     def arriving(self) -> pa.Schema:
-        """The columns as the target sees them."""
-        new = [(name, hidden_type(name)) for name in self.added if name not in self.schema.names]
-        return pa.schema([*self.schema, *new])
+        """The columns as the target sees them: hidden parts of the key come last, whether rows brought them or not."""
+        columns = [field for field in self.schema if field.name not in self.hidden]
+        return pa.schema([*columns, *((name, hidden_type(name)) for name in self.hidden)])
 
 
 @dataclass(frozen=True)
