@@ -134,6 +134,8 @@ def test_a_union_of_the_top_of_a_stream_and_the_top_of_that() -> None:
     both = highest.union(highest.top(1, "n desc"))
     flow.view("both", both)
     flow.view("count", both.group().agg(rows=rr.count()))
+    flow.view("last", both.top(1, "n", ties=True))
     found = run_flow(flow, {"numbers": [{"n": n} for n in range(5)]}).views
     assert sorted(row["n"] for row in found["both"]) == [2, 3, 4, 4]
     assert found["count"] == [{"rows": 4}]
+    assert found["last"] == [{"n": 2}]

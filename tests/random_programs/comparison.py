@@ -11,6 +11,7 @@ from typing import Any
 import riverrun as rr
 from random_programs.oracle.evaluation import Evaluation
 from random_programs.oracle.facts import END, NEVER
+from random_programs.oracle.sources import Source
 from random_programs.oracle.windows import Window
 from random_programs.program import Operation, Outlet, Program
 from random_programs.recorded_run import Recording, run
@@ -147,6 +148,12 @@ class Comparison:
                 expected.setdefault(operation.options["late"][1], []).extend(node.aside)
         for topic, rows in expected.items():
             self._same(f"at the end, topic {topic}", self._recording.result.topics[topic], rows)
+        for read in self._program.reads:
+            node = self._oracle.nodes[read.name]
+            if isinstance(node, Source) and read.name in used and read.max_skew is not None:
+                topic = f"{read.topic}.quarantine"
+                found = [{name: row[name] for name in read.columns} for row in self._recording.result.topics[topic]]
+                self._same(f"at the end, topic {topic}", found, [row.values for row in node.quarantined])
 
     def _ledger(self, where: str, entries: Sequence[Mapping[str, Any]]) -> None:
         found = {(entry["node"], entry["input"]): entry for entry in entries}

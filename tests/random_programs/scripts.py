@@ -53,7 +53,7 @@ def _arrivals(dice: random.Random, program: Program, rows: RowMaker, backlog: bo
 def _events(dice: random.Random, program: Program, rows: RowMaker) -> Iterator[Any]:
     for read in program.reads:
         if read.table and dice.random() < 0.35:
-            key = [dice.choice(FEW[read.columns[part]]) for part in read.key]
+            key = [dice.choice(rows.pool(read.columns[part])) for part in read.key]
             yield Delete(read.topic, key if len(key) > 1 else key[0])
         if read.time is not None and dice.random() < 0.1:
             producer = dice.choice(["a", "b"]) if read.producers else dice.randrange(program.partitions)
@@ -69,6 +69,14 @@ class RowMaker:
         self._dice, self._program = dice, program
         self.now = 0
         self._made = 0
+        self._pools: dict[str, list[Any]] = {}
+
+    def pool(self, kind: str) -> list[Any]:
+        """The values of columns that are compared: so few in one program that rows meet."""
+        if kind not in self._pools:
+            most = FEW[kind]
+            self._pools[kind] = self._dice.sample(most, min(len(most), self._dice.randint(2, 4)))
+        return self._pools[kind]
 
     def some(self, read: TopicRead) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
@@ -83,7 +91,7 @@ class RowMaker:
         dice, row = self._dice, {}
         for name, kind in read.columns.items():
             if name in ("k", "g"):
-                row[name] = some(dice, FEW[kind], 0.0 if name in read.key else 0.12)
+                row[name] = some(dice, self.pool(kind), 0.0 if name in read.key else 0.12)
             elif name == "p":
                 row[name] = dice.choice(["a", "a", "b"])
             elif name == "at":

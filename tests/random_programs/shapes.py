@@ -154,8 +154,13 @@ def _apart(inputs: Sequence[Shape]) -> frozenset[str] | None:
 
 def joining(operation: Operation, inputs: Sequence[Shape]) -> Joined:
     """How a join puts the rows of its inputs together."""
+    on, (left, right) = operation.options["on"], inputs
+    pairs = dict(on) if isinstance(on, Mapping) else {name: name for name in on}
+    doubles = [
+        mine for mine, theirs in pairs.items() if common([left.columns[mine], right.columns[theirs]]) == "double"
+    ]
     extra = ["_version"] if operation.kind == "as_of" else []
-    return Joined(operation.options["on"], list(inputs[0].columns), [*inputs[1].columns, *extra])
+    return Joined(on, list(left.columns), [*right.columns, *extra], doubles)
 
 
 def common(kinds: Sequence[str]) -> str:

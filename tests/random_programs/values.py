@@ -8,6 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from random_programs.exclusions import EXCLUDED
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ORIGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,6 +42,12 @@ MANY: dict[str, list[Any]] = {
     "binary": [b"", b"a", b"\x00\xff"],
 }
 """Values that computations get wrong, beside ordinary ones."""
+
+if "joins of longs with doubles beyond 2^53" not in EXCLUDED:
+    FEW["bigint"] += [2**53 + 1]
+    FEW["double"] += [2.0**53]
+if "doubles near the end of their range" not in EXCLUDED:
+    MANY["double"] += [1e200, 1.7976931348623157e308]
 
 INTEGRAL = ("tinyint", "smallint", "int", "bigint")
 NUMERIC = (*INTEGRAL, "float", "double", "decimal(12,2)")

@@ -205,3 +205,12 @@ def test_a_column_named_like_a_change_stays_what_it_is() -> None:
     ):
         rows = run_flow(flow, steps).topics["ops"]
         assert [(row["_op"], row["n"]) for row in rows] == [("insert", 1), ("delete", 1)]
+
+
+def test_changes_in_columns_that_a_topic_has_not_write_nothing() -> None:
+    flow = Flow("shop")
+    minutes = flow.stream("orders", SCHEMA, time="at").window(tumbling("1 minute"), emit="update")
+    most = minutes.agg(orders=count(), most=max("n")).select("window_start", "window_end", "most")
+    flow.topic("most", most, key=["window_start", "window_end"])
+    found = run_flow(flow, [{"orders": [order("ada", 1, n)]} for n in (3, 2, 5)])
+    assert [row["most"] for row in found.topics["most"]] == [3, 5]

@@ -21,7 +21,7 @@ from riverrun.runtime.epoch import EpochResult
 from riverrun.runtime.ledger import add_up, check_balance
 from riverrun.runtime.manifest import Manifest, SourceClock, computation
 from riverrun.runtime.outputs import alert_topic
-from riverrun.runtime.packing import arrived, united
+from riverrun.runtime.packing import arrived
 from riverrun.runtime.quarantine import quarantine_topic
 from riverrun.runtime.settling import sent_schema, upserts
 from riverrun.state.directory import StateDirectory
@@ -140,7 +140,7 @@ class Committer:
     def _rows(self, end: str, result: EpochResult) -> pa.Table:
         """Rows for an end, in the order of the log."""
         parts = [arrived(b, result.parts.get(b.index, []), result.exchange) for b in self._job.into_target[end]]
-        rows = united(parts)
+        rows = pa.concat_tables(parts)
         order = [name for name in LOG_ORDER if name in rows.column_names]
         if is_ascending(*(rows.column(name).cast(pa.int64()).to_numpy() for name in order)):
             return rows

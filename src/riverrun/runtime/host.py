@@ -18,19 +18,7 @@ from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
 from riverrun.runtime.compile.job import Aside, Operator, with_carried
 from riverrun.runtime.control import Control, Report
 from riverrun.runtime.exchange import Exchange
-from riverrun.runtime.packing import (
-    CONTROL,
-    ERROR,
-    LATE,
-    REPORT,
-    Dispatch,
-    Packer,
-    Shard,
-    arrived,
-    as_stream,
-    gather,
-    united,
-)
+from riverrun.runtime.packing import CONTROL, ERROR, LATE, REPORT, Dispatch, Packer, Shard, arrived, as_stream, gather
 from riverrun.runtime.task import Tasks
 from riverrun.state.directory import Entries
 from riverrun.state.frames import beside, constant, from_arrow, numbers, take, to_arrow
@@ -99,7 +87,7 @@ class Host:
         """All rows of one input, in the order of the log."""
         branches = [branch for branch in self._job.into_target[operator.id] if branch.input == name]
         tables = [arrived(branch, shard.parts.pop(branch.index, []), self._exchange) for branch in branches]
-        frame = from_arrow(united(tables))
+        frame = from_arrow(pa.concat_tables(tables))
         order = lexicographic(*(numbers(frame.get_column(name)) for name in LOG_ORDER if name in frame.columns))
         return frame if is_ascending(order) else take(frame, order)
 

@@ -156,13 +156,7 @@ def arrived(branch: Branch, parts: Sequence[Part], exchange: Exchange) -> pa.Tab
     rows = tell_apart(rows, branch.way)
     for name in branch.added:
         rows = with_key_part(rows, name, branch.way, branch.by_position)
-    return rows.select(branch.arriving.names)
-
-
-def united(tables: Sequence[pa.Table]) -> pa.Table:
-    """The rows of several ways as one table. Hidden parts of a key stand elsewhere where rows brought them along."""
-    names = tables[0].column_names
-    return pa.concat_tables([table.select(names) for table in tables])
+    return rows.select(branch.arriving.names) if branch.hidden else rows
 
 
 def _opened(branch: Branch, part: Part, exchange: Exchange) -> pa.RecordBatch:

@@ -26,10 +26,16 @@ def settle_rows(job: Job, branch: Branch, rows: pa.RecordBatch) -> pa.RecordBatc
         return rows
     table = arrived(branch, [rows], _HERE)
     if branch.settling == "upserts":
-        return upserts(table, job.keys[branch.target]).combine_chunks().to_batches()[0]
+        return _one_batch(upserts(table, job.keys[branch.target]))
     spec = job.views[branch.target]
     wanted = table.select([*spec.names, WEIGHT])
     return (settle(spec, wanted) if branch.settling == "net" else settle_new(spec, wanted)).batch
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as a batch, also where nothing is left: rows that differ only in columns which the topic has not."""
+    columns = [column.combine_chunks() for column in table.combine_chunks().columns]
+    return pa.record_batch(columns, schema=table.schema)
 
 
 def sent_schema(job: Job, branch: Branch) -> pa.Schema:

@@ -65,7 +65,15 @@ def total(values: Sequence[Any]) -> Any:
     odd = {canonical(one): one for one in values if not math.isfinite(one)}
     if odd:
         return sum(odd.values())
-    return float(sum(Fraction(one) for one in values))
+    return _rounded(sum(Fraction(one) for one in values))
+
+
+def _rounded(exact: Fraction | int) -> float:
+    """The nearest double; beyond the largest there is inf."""
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
 
 
 def mean(values: Sequence[Any]) -> float | None:
@@ -73,7 +81,7 @@ def mean(values: Sequence[Any]) -> float | None:
         return None
     summed = total(values)
     if isinstance(summed, float):
-        return summed if not math.isfinite(summed) else float(sum(map(Fraction, values)) / len(values))
+        return summed if not math.isfinite(summed) else _rounded(sum(map(Fraction, values)) / len(values))
     return float(Fraction(summed) / len(values))
 
 
@@ -82,7 +90,7 @@ def deviation(values: Sequence[Any]) -> float | None:
         return None
     if any(isinstance(one, float) and not math.isfinite(one) for one in values):
         return math.nan
-    return math.sqrt(statistics.variance([Fraction(one) for one in values]))
+    return _rounded(statistics.variance([Fraction(one) for one in values])) ** 0.5
 
 
 def quantile(values: Sequence[Any], q: float) -> float | None:

@@ -38,7 +38,8 @@ class Evaluation:
             case "where" | "select" | "with_columns" | "drop":
                 return row_node(first, operation.kind, options)
             case "union":
-                return Union(tuple(inputs))
+                columns = self.shapes[operation.name].columns
+                return Union(tuple(inputs), list(columns), [name for name, kind in columns.items() if kind == "double"])
             case "dedupe":
                 return Dedupe(first, options)
             case "sample":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 from random_programs.values import canonical
@@ -11,9 +11,17 @@ Values = Mapping[str, Any]
 
 
 class Joined:
-    """Rows of two sides put together. `on` is a list of names, or left names by right names."""
+    """Rows of two sides put together. `on` is a list of names, or right names by left names; `doubles` are those of the
+    left names whose columns are compared as doubles."""
 
-    def __init__(self, on: Sequence[str] | Mapping[str, str], left: Sequence[str], right: Sequence[str]) -> None:
+    def __init__(
+        self,
+        on: Sequence[str] | Mapping[str, str],
+        left: Sequence[str],
+        right: Sequence[str],
+        doubles: Collection[str] = (),
+    ) -> None:
+        self._doubles = [name in doubles for name in on]
         self.on = dict(on) if isinstance(on, Mapping) else {name: name for name in on}
         self._left = [name for name in left if name not in self.on]
         theirs = [name for name in right if name not in self.on.values()]
@@ -31,9 +39,11 @@ class Joined:
 
     def key(self, side: str, values: Values) -> tuple[Hashable, ...] | None:
         """What has to be equal; None where something is null, which equals nothing."""
-        names = self.on if side == "left" else self.on.values()
-        key = tuple(canonical(values[name]) for name in names)
-        return None if None in key else key
+        parts = [values[name] for name in (self.on if side == "left" else self.on.values())]
+        if None in parts:
+            return None
+        both = zip(parts, self._doubles, strict=True)
+        return tuple(canonical(float(one) if double else one) for one, double in both)
 
     def values(self, left: Values | None, right: Values | None) -> Values:
         """A row of the result, of which one side may be missing."""

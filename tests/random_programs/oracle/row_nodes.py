@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,15 +58,18 @@ def row_node(input: Node, kind: str, options: Values) -> RowNode:
 
 
 class Union(Node):
-    """All rows of all inputs."""
+    """All rows of all inputs, with the columns of the first; `doubles` are those that become doubles."""
 
-    def __init__(self, inputs: tuple[Node, ...]) -> None:
+    def __init__(self, inputs: tuple[Node, ...], columns: Sequence[str], doubles: Collection[str]) -> None:
         super().__init__()
         self.inputs = inputs
+        self._columns, self._doubles = columns, doubles
 
     def after(self, epoch: Epoch) -> Iterable[Fact]:
-        names = list(next((row.values for node in self.inputs for row in node.rows.values()), ()))
         for way, node in enumerate(self.inputs):
             for row in node.rows.values():
-                values = {name: row.values[name] for name in names}
+                values = {name: self._converted(name, row.values[name]) for name in self._columns}
                 yield replace(row, id=(way, row.id), values=values, place=(way, row.place))
+
+    def _converted(self, name: str, value: Any) -> Any:
+        return float(value) if name in self._doubles and value is not None else value

@@ -122,6 +122,7 @@ class Branches:
             engine=engine,
             reason=reason,
             way=self._next_way(origin, target),
+            hidden=request.hidden,
             added=tuple(told),
             by_position=path.origin.row_id_is_position,
             written=composed.written_in(_texts(items, condition, composed.time)),

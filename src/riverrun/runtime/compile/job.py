@@ -16,7 +16,7 @@ import pyarrow as pa
 from riverrun.columns import DELETED, KEY, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK, WEIGHT
 from riverrun.flow.composition import Item, WrittenExpression
 from riverrun.kernels.kernel import Kernel
-from riverrun.runtime.compile.row_id import hidden_type, is_key_part
+from riverrun.runtime.compile.row_id import hidden_type
 from riverrun.views.spec import ViewSpec
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -64,7 +64,8 @@ class Branch:
     engine: Engine
     reason: str | None = None  # why Spark computes it
     way: int = 0  # the first of its ways to the input, of several, so that a row that comes twice has two ids
-    added: tuple[str, ...] = ()  # hidden parts of the key that rows are given when they arrive
+    hidden: tuple[str, ...] = ()  # hidden parts of the key
+    added: tuple[str, ...] = ()  # those of them that rows are given when they arrive
     by_position: bool = False  # what tells the origin's rows apart is their position in the log
     written: tuple[WrittenExpression, ...] = ()  # what the user wrote of its expressions, and where
     settling: Settling | None = None  # None: the driver does it, or there is nothing to do
@@ -76,11 +77,9 @@ class Branch:
 
     @property
     def arriving(self) -> pa.Schema:
-        """The columns as the target sees them: hidden parts of the key last, whoever told them."""
-        new = [pa.field(name, hidden_type(name)) for name in self.added if name not in self.schema.names]
-        told = [field for field in self.schema if is_key_part(field.name)]
-        rest = [field for field in self.schema if not is_key_part(field.name)]
-        return pa.schema([*rest, *sorted([*told, *new], key=lambda field: field.name)])
+        """The columns as the target sees them: hidden parts of the key come last, whether rows brought them or not."""
+        columns = [field for field in self.schema if field.name not in self.hidden]
+        return pa.schema([*columns, *((name, hidden_type(name)) for name in self.hidden)])
 
 
 @dataclass(frozen=True)

@@ -58,11 +58,6 @@ def hidden_type(name: str) -> pa.DataType:
     return HIDDEN_KEYS[_plain(name)]
 
 
-def is_key_part(name: str) -> bool:
-    """Whether a column is a hidden part of a key."""
-    return _plain(name) in HIDDEN_KEYS
-
-
 def _plain(name: str) -> str:
     """A hidden part of a key is named after the side of a join where both have one."""
     while name.startswith("_") and name.endswith("_right"):

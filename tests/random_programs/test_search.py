@@ -1,0 +1,40 @@
+"""The search itself: programs are text that runs, what fails is made small, and a broken kernel is noticed."""
+
+from __future__ import annotations
+
+from random_programs.comparison import differences
+from random_programs.generator import generate
+from random_programs.program import Program
+from random_programs.shrinker import shrink
+
+
+def test_a_seed_is_one_program() -> None:
+    assert generate(3).text() == generate(3).text() != generate(4).text()
+
+
+def test_the_text_of_a_program_can_be_pasted() -> None:
+    names: dict[str, object] = {}
+    exec(generate(5).text(), names)
+    assert names["result"].views  # type: ignore[attr-defined]
+
+
+def test_a_program_is_made_small_as_long_as_it_fails() -> None:
+    def fails(program: Program) -> str | None:
+        tombstones = [step for step in program.script if type(step).__name__ == "Delete"]
+        return "joined" if tombstones and any(one.kind == "join_tables" for one in program.operations) else None
+
+    program = next(one for one in map(generate, range(1000)) if fails(one))
+    small = shrink(program, fails)
+    assert [one.kind for one in small.operations][-1] == "join_tables"
+    assert len(small.outlets) == len(small.script) == 1
+    assert len(small.text()) < len(program.text())
+
+
+def test_rows_are_compared_as_sets_with_floats_that_are_close() -> None:
+    rows = [{"k": None, "x": float("nan")}, {"k": 1, "x": 0.1 + 0.2}]
+    assert differences(rows, [{"k": 1, "x": 0.3}, {"k": None, "x": float("nan")}]) == []
+    assert differences(rows, [{"k": 1, "x": 0.31}, {"k": None, "x": float("nan")}]) == [
+        "missing: {'k': 1, 'x': 0.31}",
+        f"not expected: {rows[1]}",
+    ]
+    assert differences(rows[:1], []) == ["not expected: {'k': None, 'x': nan}"]
