@@ -235,7 +235,7 @@ def as_riverrun(error: sqlite3.Error | OSError, path: str) -> RiverrunError:
     if isinstance(error, OSError):
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return DiskFull(f"no room for the view store {path}", hint="Make room; the epoch is committed then")
-        return Unavailable(f"the view store {path} cannot be used: {error}")
+        return durable.passing(error, path) or Unavailable(f"the view store {path} cannot be used: {error}")
     code = code_of(error)
     primary = code & 0xFF
     if code in _FULL:
@@ -248,5 +248,5 @@ def as_riverrun(error: sqlite3.Error | OSError, path: str) -> RiverrunError:
             hint="Restore the file, or remove it together with the flow's checkpoint and run the flow again",
         )
     if primary in _UNUSABLE:
-        return Unavailable(f"the view store {path} cannot be used: {error}")
+        return durable.reason_to_wait(path) or Unavailable(f"the view store {path} cannot be used: {error}")
     return Invalid(f"the view store {path}: {error}")
