@@ -106,3 +106,9 @@ def test_times_are_utc_and_come_back(moment: datetime) -> None:
     assert from_micros(to_micros(moment)) == moment.replace(tzinfo=UTC)
     east = moment.replace(tzinfo=timezone(timedelta(hours=2)))
     assert to_micros(east) == to_micros(moment) - 7200 * SECOND
+
+
+def test_a_number_that_is_infinite_is_no_duration() -> None:
+    for text in ("9" * 400 + " weeks", "1 s " + "9" * 400 + " weeks"):
+        with pytest.raises(Invalid, match="not a duration"):
+            micros(text)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import mimetypes
 from importlib.resources import files
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from fastapi import FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
 from riverrun.errors import NotFound, RiverrunError
 from riverrun.serve.backend import Backend
+from riverrun.serve.body import receive_body
+from riverrun.serve.caller import caller_of
 from riverrun.serve.flows import Flows
+from riverrun.serve.guard import QUERIES
 from riverrun.serve.pages import (
     alerts_page,
     epochs_page,
@@ -43,6 +46,7 @@ _DRAWN: dict[str, Draw] = {
     f"{ROOT}/alerts": alerts_page.draw,
 }
 _HTML = "text/html; charset=utf-8"
+_LONGEST_FORM = 1 << 16
 _SECONDS = 300  # that a browser may keep scripts and styles
 
 
@@ -52,8 +56,6 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
     history = History(backend, Flows(backend))  # its own: samples must not make what the API answers older
     backend.beside.append(history.keep)
     app.state.history = history
-    # A browser says where a form comes from only if it may; without a form, nobody has to know.
-    headers = {"referrer-policy": "same-origin"} if control else {}
 
     def add(path: str, draw: Draw) -> None:
         async def page(request: Request) -> Response:
@@ -61,9 +63,9 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
             name = request.path_params.get("name", "")
             asked = Asked(_path(request), dict(request.query_params), name, is_live)
             if is_live:
-                backend.feeds.check()
-                return EventStream(lambda: live.changes(history, draw, asked))
-            return await backend.read(_render, history, draw, asked, headers)
+                ticket = backend.feeds.admit(f"{caller_of(request).account}, pages")
+                return EventStream(lambda: live.changes(history, draw, asked), ticket)
+            return await backend.read(_render, history, draw, asked)
 
         app.add_api_route(path, page, methods=["GET"], include_in_schema=False, name=f"page {path}")
 
@@ -73,11 +75,20 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
             await backend.read(control.press)
             await backend.read(history.anew)
         except RiverrunError as error:
-            return await backend.read(_refuse, history, Asked(_path(request)), error, headers)
+            return await backend.read(_refuse, history, Asked(_path(request)), error)
         return RedirectResponse(keep_local(request.query_params.get("back", "/")), 303)
+
+    async def query(request: Request) -> Response:
+        """The page of all views with the answer to what was asked. Only a form of ours gets here: see `serve.guard`."""
+        async with receive_body(request, _LONGEST_FORM, backend.memory) as body:
+            form = dict(parse_qsl(body.decode("utf-8", "replace")))
+        asked = Asked(_path(request), form, is_posted=True)
+        draw = control.on(views_page.draw) if control else views_page.draw
+        return await backend.read(_render, history, draw, asked)
 
     for path, draw in _DRAWN.items():
         add(path, control.on(draw) if control else draw)
+    app.add_api_route(QUERIES, query, methods=["POST"], include_in_schema=False)
     if control:
         app.add_api_route(control.path, press, methods=["POST"], include_in_schema=False)
     app.add_api_route(ROOT + "/static/{name}", _static, methods=["GET"], include_in_schema=False)
@@ -89,19 +100,19 @@ def _path(request: Request) -> str:
     return quote(raw.decode("latin-1"), safe="/%!$&'()*+,;=:@~")
 
 
-def _render(history: History, draw: Draw, asked: Asked, headers: dict[str, str]) -> Response:
+def _render(history: History, draw: Draw, asked: Asked) -> Response:
     try:
         drawn = draw(history.fresh(), asked)
     except RiverrunError as error:
-        return _refuse(history, asked, error, headers)
-    return Response(document(drawn, history, asked), media_type=_HTML, headers=headers)
+        return _refuse(history, asked, error)
+    return Response(document(drawn, history, asked), media_type=_HTML)
 
 
-def _refuse(history: History, asked: Asked, error: RiverrunError, headers: dict[str, str]) -> Response:
+def _refuse(history: History, asked: Asked, error: RiverrunError) -> Response:
     status = status_of(error)
     said = join(error.message, tag("p", error.hint) if error.hint else None)
     drawn = Drawn("Not found" if status == 404 else "Not now", {"problem": notice("stopped", "", said)})
-    return Response(document(drawn, history, asked), status, media_type=_HTML, headers=headers)
+    return Response(document(drawn, history, asked), status, media_type=_HTML)
 
 
 async def _static(name: str) -> Response:

@@ -34,8 +34,9 @@ class Database(Protocol):
         """A transaction that no other writer of the flow can come between. It is durable when the block ends, and leaves
         nothing when the block raises."""
 
-    def reading(self) -> AbstractContextManager[Transaction]:
-        """A read-only transaction that sees one state of the database, and waits for no writer."""
+    def reading(self, timeout: float | None = None) -> AbstractContextManager[Transaction]:
+        """A read-only transaction that sees one state of the database, and waits for no writer. A statement that takes
+        longer than `timeout` seconds is stopped with `TimedOut`."""
 
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any], timeout: float | None

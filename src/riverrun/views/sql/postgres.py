@@ -99,13 +99,16 @@ class PostgresDatabase:
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[Transaction]:
+    def reading(self, timeout: float | None = None) -> Iterator[Transaction]:
         with self._lock:
             self._check_open()
             pooled = self._readers.pop() if self._readers else None
         with self._errors():
             reader = self._begun(pooled, _READ)
             try:
+                if timeout is not None:
+                    limit = f"{max(1, round(timeout * 1000))}ms"
+                    reader.execute("select set_config('statement_timeout', %s, true)", (limit,))
                 yield PostgresTransaction(reader)
             finally:
                 _roll_back(reader)

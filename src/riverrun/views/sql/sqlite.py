@@ -140,8 +140,11 @@ class SqliteDatabase:
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[Transaction]:
+    def reading(self, timeout: float | None = None) -> Iterator[Transaction]:
         with self._reader() as reader:
+            if timeout is not None:
+                deadline = time.monotonic() + timeout
+                reader.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
             reader.execute("begin")
             yield _SqliteTransaction(reader)
 
@@ -238,6 +241,8 @@ def as_riverrun(error: sqlite3.Error | OSError, path: str) -> RiverrunError:
         return durable.passing(error, path) or Unavailable(f"the view store {path} cannot be used: {error}")
     code = code_of(error)
     primary = code & 0xFF
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return TimedOut(f"the view store {path} stopped a query that took too long")
     if code in _FULL:
         return DiskFull(f"no room for the view store {path} ({error})", hint="Make room; the epoch is committed then")
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
