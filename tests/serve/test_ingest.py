@@ -178,6 +178,7 @@ def test_a_body_has_only_so_many_rows(serve: Any, tmp_path: Any) -> None:
 
         rows = [{"user": "a,b],[", "tags": ['\\"', "c", "d"]}] * 11
         assert post(lines(*rows[:10]) + b"\n") == (202, 10)
+        assert post(lines(*rows[:10]) + b"\n" * 20) == (202, 10)
         assert post(lines(*rows)) == (413, None)
         assert post(b"\n" * 20 + lines(*rows[:1])) == (413, None)
         assert post(gzip.compress(lines(*rows)), **{"content-encoding": "gzip"}) == (413, None)

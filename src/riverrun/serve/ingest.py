@@ -70,7 +70,8 @@ def parse(body: bytes, content_type: str, topic: Topic, most: int) -> NdjsonChun
         whole = _whole(body)
         if whole is not None:
             return Elements([whole], topic, alone=True)
-    if body.count(b"\n") > most:
+    body = body.rstrip()
+    if body.count(b"\n") >= most:
         raise _too_many(most)
     return _Lines(body.split(b"\n"), topic)
 

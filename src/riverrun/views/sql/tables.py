@@ -126,7 +126,8 @@ class ViewTables(ABC):
         import pyarrow as pa
 
         wanted = (1 << 61) if selection.limit is None else selection.limit
-        parts, rows, taken, asked = [], 0, 0, _FIRST_ROWS
+        parts: list[pa.Table] = []
+        rows, taken, asked = 0, 0, _FIRST_ROWS
         more = True
         while more and rows < wanted and (not parts or taken < size):
             asked = min(asked, wanted - rows)
