@@ -49,6 +49,10 @@ BAD = {
     "lossy decimal": (b'{"id":1,"user":"a","price":"1.239","at":"2026-01-01T10:00:00Z"}', "'price'"),
     "no key": (b'{"id":1,"at":"2026-01-01T10:00:00Z"}', "'user'"),
     "no time": (b'{"id":1,"user":"a"}', "'at'"),
+    "before the first year": (
+        b'{"id":1,"user":"a","at":"0001-01-01T00:00:00+23:59"}',
+        "'at': a time outside the years",
+    ),
     "lone surrogate": (b'{"id":1,"user":"\\ud800","at":"2026-01-01T10:00:00Z"}', ""),
 }
 
@@ -128,6 +132,7 @@ BAD_CSV = {
     "too many": ("1,ada,1,,2026-01-01,9", "6 values, the header has 5"),
     "lossy decimal": ("1,ada,1,1.239,2026-01-01", "'price'"),
     "not a time": ("1,ada,1,,yesterday", "'at'"),
+    "behind the last year": ("1,ada,1,,9999-12-31T23:59:59-23:59", "'at': a time outside the years"),
     "bad UTF-8": ("1,\udcff,1,,2026-01-01", "not UTF-8"),
     "NUL": ("1,a\x00,1,,2026-01-01", "NUL"),
     "no key": ("1,,1,,2026-01-01", "'user'"),
@@ -166,6 +171,9 @@ def test_parquet(orders: Any, tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "bad.parquet")
     assert orders("topic", "append", "orders", "good.parquet", "--json").json["rows"] == 2
     assert "row 3, column 'user'" in orders("topic", "append", "orders", "bad.parquet").error
+    late = table.set_column(2, "at", pa.array([0, 1 << 60, 2]).cast(pa.timestamp("us", "UTC")))
+    pq.write_table(late, tmp_path / "late.parquet")
+    assert "row 2, column 'at': a time outside the years" in orders("topic", "append", "orders", "late.parquet").error
     (tmp_path / "no.parquet").write_bytes(b"PAR1 something else")
     assert "not a Parquet file" in orders("topic", "append", "orders", "no.parquet").error
 

@@ -26,7 +26,7 @@ log = logging.getLogger("riverrun.serve")
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8400
 _PATIENCE = 2  # seconds for requests that are being answered when the server is stopped
-_BACKLOG = 512
+_BACKLOG = 128  # connections that are accepted at once, before anybody can refuse them; each takes a file
 
 
 class Server(uvicorn.Server):
@@ -54,6 +54,7 @@ class Server(uvicorn.Server):
             log_config=None,
             log_level="critical",
             access_log=False,
+            backlog=_BACKLOG,
             lifespan="on",
             ws="none",
             server_header=False,
