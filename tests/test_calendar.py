@@ -57,6 +57,10 @@ def test_what_fits_is_not_copied() -> None:
     assert clamp(values) is values
     table = pa.table({"at": values, "n": [1, 2, 3]})
     assert clamp_table(table) is table
+    for kind in (MOMENT, pa.date32(), *(kind for kind, *_ in NESTED.values())):
+        assert fits(pa.array([], kind))
+        assert fits(pa.nulls(3, kind))
+        assert fits(pa.chunked_array([], kind))
 
 
 @pytest.mark.parametrize("name", NESTED)

@@ -119,3 +119,9 @@ def test_a_time_without_a_zone_is_refused() -> None:
 def test_months_and_years_are_no_durations_and_it_says_why(written: str) -> None:
     with pytest.raises(Invalid, match='Months and years differ in length: count days, as in "30 days"'):
         micros(written)
+
+
+def test_a_number_that_is_infinite_is_no_duration() -> None:
+    for text in ("9" * 400 + " weeks", "1 s " + "9" * 400 + " weeks"):
+        with pytest.raises(Invalid, match="not a duration"):
+            micros(text)

@@ -136,8 +136,16 @@ class Settings:
     alert_lag: int = _time("5 minutes", "operators are told when a run is more than this behind; 0: never")
     alert_late: int = _number(0, "operators are told when more late rows than this are dropped in a minute; 0: never")
     http_body_bytes: int = _size("16 MiB", "a larger HTTP body is refused; of a compressed one, both sizes count")
-    http_memory: int = _size("64 MiB", "bodies that are being received and appended; more at once are refused with 429")
-    http_clients: int = _number(1000, "streams of events (SSE) that are followed at the same time")
+    http_rows: int = _number(250_000, "a body with more rows is refused")
+    http_memory: int = _size(
+        "64 MiB", "bodies that are being received and appended, of one client half of it; more are refused with 429"
+    )
+    http_rate: int = _number(1000, "requests per second with one token; more are refused with 429; 0: no limit")
+    http_clients: int = _number(1000, "streams of events (SSE) that are followed at the same time, by one client half")
+    http_connections: int = _number(
+        2000,
+        "connections at the same time, of one machine half; and never more than half of the files a process may open",
+    )
     http_hosts: str = _text("names this server is reached by beside its address, separated by commas")
     tokens_file: str = _text("file with the tokens of HTTP clients: NAME ROLE,… sha256:HEX in each line")
     tokens: str = _text("the same lines, separated by semicolons, where there is no file")

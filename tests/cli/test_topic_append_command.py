@@ -50,6 +50,10 @@ BAD = {
     "no key": (b'{"id":1,"at":"2026-01-01T10:00:00Z"}', "'user'"),
     "no time": (b'{"id":1,"user":"a"}', "'at'"),
     "no zone": (b'{"id":1,"user":"a","at":"2026-01-01T10:00:00"}', "is a time without a zone. Give it one"),
+    "before the first year": (
+        b'{"id":1,"user":"a","at":"0001-01-01T00:00:00+23:59"}',
+        "'at': a time outside the years",
+    ),
     "lone surrogate": (b'{"id":1,"user":"\\ud800","at":"2026-01-01T10:00:00Z"}', ""),
 }
 
@@ -134,6 +138,7 @@ BAD_CSV = {
     "bad UTF-8": ("1,\udcff,1,,2026-01-01T00:00Z", "not UTF-8"),
     "NUL": ("1,a\x00,1,,2026-01-01T00:00Z", "NUL"),
     "no key": ("1,,1,,2026-01-01T00:00Z", "'user'"),
+    "after the last year": ("1,ada,1,,9999-12-31T23:59:59-23:59", "'at': a time outside the years"),
 }
 
 
@@ -180,6 +185,9 @@ def test_parquet(orders: Any, tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "bad.parquet")
     assert orders("topic", "append", "orders", "good.parquet", "--json").json["rows"] == 2
     assert "row 3, column 'user'" in orders("topic", "append", "orders", "bad.parquet").error
+    late = table.set_column(2, "at", pa.array([0, 1 << 60, 2]).cast(pa.timestamp("us", "UTC")))
+    pq.write_table(late, tmp_path / "late.parquet")
+    assert "row 2, column 'at': a time outside the years" in orders("topic", "append", "orders", "late.parquet").error
     (tmp_path / "no.parquet").write_bytes(b"PAR1 something else")
     assert "not a Parquet file" in orders("topic", "append", "orders", "no.parquet").error
 

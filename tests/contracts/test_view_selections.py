@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from contracts.view_flow import ViewFlow, revenue, weighted
-from riverrun.errors import Invalid, NotFound
+from riverrun.errors import Invalid, NotFound, TimedOut
 from riverrun.views import Condition, Selection
 
 
@@ -64,3 +64,35 @@ def test_flows_that_have_written(store):
     ViewFlow(store, revenue())
     ViewFlow(store, name="audit")
     assert store.flows() == ["audit", "shop"]
+
+
+def test_a_page_has_so_many_rows_and_about_so_many_bytes(store):
+    flow = ViewFlow(store, revenue(schema="user string, said string"))
+    given = [(f"u{i:04}", "x" * 100, 1) for i in range(1000)]
+    flow.commit({"revenue": weighted("user string, said string", *given)})
+
+    def page(size: int, limit: int | None, offset: int = 0) -> tuple[list[str], bool]:
+        table, more = store.page("revenue", Selection((), (), limit, offset), size)
+        return table.column("user").to_pylist(), more
+
+    every = [user for user, *_ in given]
+    assert page(1 << 20, None) == page(1 << 20, 1000) == page(1 << 20, 5000) == (every, False)
+    assert page(1 << 20, 999) == (every[:999], True)
+    assert page(1 << 20, 20, 990) == (every[990:], False)
+    assert page(1 << 20, 20, 1000) == page(1 << 20, 0) == ([], False)
+    found: list[str] = []
+    more = True
+    while more:
+        part, more = page(20_000, 10_000, len(found))
+        assert 100 < len(part) < 400
+        found += part
+    assert found == every
+    assert page(0, 10)[1]  # never nothing, so that one comes to the end
+
+
+def test_a_page_that_takes_too_long_is_stopped(store):
+    flow = ViewFlow(store, revenue())
+    flow.commit({"revenue": weighted("user string, n bigint", *((f"u{i}", i, 1) for i in range(50_000)))})
+    with pytest.raises(TimedOut):
+        store.page("revenue", Selection((), (("n", True),), 10), 1 << 20, timeout=0.0001)
+    assert store.page("revenue", Selection((), (), 1), 1 << 20)[0].num_rows == 1

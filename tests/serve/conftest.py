@@ -26,6 +26,10 @@ def order(user: str = "ada", amount: float = 9.5, at: str = AT) -> dict[str, Any
     return {"user": user, "amount": amount, "at": at}
 
 
+def totals_of() -> ViewSpec:
+    return ViewSpec("totals", "shop", TOTALS, ("user",), topics=("orders",))
+
+
 @dataclass
 class CommittedFlow:
     """Commits epochs to the river's store, as a run would."""
@@ -68,7 +72,7 @@ def river(tmp_path: Path) -> Iterator[River]:
 @pytest.fixture
 def totals(river: River) -> CommittedFlow:
     """The flow `shop` with its view `totals`."""
-    return CommittedFlow(river, ViewSpec("totals", "shop", TOTALS, ("user",), topics=("orders",)))
+    return CommittedFlow(river, totals_of())
 
 
 @pytest.fixture

@@ -7,15 +7,18 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
 import pytest
 
 from riverrun.river import River
+from riverrun.serve.guard import Guard
 from riverrun.serve.server import Background, serve_in_background
 from riverrun.serve.tokens import line
 from riverrun.settings import Settings
+from riverrun.views.sql.sqlstore import SqlStore
 from serve.dashboard_shop import Customers, ShopRun, shop_flow
 from serve.page_bell import PageBell
 
@@ -296,3 +299,46 @@ def _until(happened: Callable[[], bool]) -> None:
     while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_a_question_is_asked_by_a_form_and_its_answer_stays(page: Any, served: Background) -> None:
+    page.goto(f"{served.url}/ui/views?sql=select+6*7+as+answer")
+    assert page.locator("#answer").inner_text() == "Press Run for its answer"
+    page.get_by_role("button", name="Run").click()
+    page.wait_for_selector("#answer td", timeout=PATIENCE)
+    assert page.locator("#answer td").inner_text() == "42"
+    moving(page, "#views")
+    assert page.locator("#answer td").inner_text() == "42"
+    assert page.locator("textarea").input_value() == "select 6*7 as answer"
+
+
+def test_a_page_of_another_site_runs_nothing(browser: Any, served: Background, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr(SqlStore, "query", lambda self, sql, *_, **__: ran.append(sql) or [])
+    asking: list[tuple[str, bytes]] = []
+    admit = Guard._admit
+
+    def note(self: Guard, scope: dict[str, Any]) -> Any:
+        asking.append((scope["method"], scope["query_string"]))
+        return admit(self, scope)
+
+    monkeypatch.setattr(Guard, "_admit", note)
+    context = browser.new_context()
+    page = context.new_page()
+    elsewhere = ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
+    threading.Thread(target=elsewhere.serve_forever, daemon=True).start()
+    page.goto(f"http://localhost:{elsewhere.server_port}/nothing")
+    asked = f"{served.url}/ui/views"
+    page.evaluate("url => fetch(url + '?sql=select 1', {mode: 'no-cors'}).catch(() => 0)", asked)
+    image = "url => new Promise(done => { const i = new Image(); i.onerror = i.onload = done; i.src = url; })"
+    page.evaluate(image, f"{asked}?sql=select 2")
+    posted = "url => fetch(url, {method: 'POST', mode: 'no-cors', body: 'sql=select+3'}).catch(() => 0)"
+    page.evaluate(posted, asked)
+    page.evaluate("url => { location = url + '?sql=select 4'; }", asked)
+    page.wait_for_selector("text=Press Run", timeout=PATIENCE)
+    context.close()
+    elsewhere.shutdown()
+    elsewhere.server_close()
+    assert ran == []
+    assert {query for _, query in asking if query} == {b"sql=select%201", b"sql=select%202", b"sql=select%204"}
+    assert ("POST", b"") in asking

@@ -12,10 +12,13 @@ import pytest
 
 from riverrun.errors import Invalid, Unavailable
 from riverrun.river import River
+from riverrun.serve import live_feed
+from riverrun.serve import tokens as tokens_module
 from riverrun.serve.guard import host_name, needed_role
 from riverrun.serve.tokens import Tokens, extract_token, line
 from riverrun.settings import Settings
-from serve.conftest import ORDERS, order
+from riverrun.views.sql.sqlstore import SqlStore
+from serve.conftest import ORDERS, CommittedFlow, order
 
 SECRETS = {role: f"secret-of-{role}-0123456789" for role in ("read", "write", "admin")}
 
@@ -65,8 +68,48 @@ def test_a_foreign_origin_is_refused(http: httpx.Client, river: River, origin: s
 def test_the_servers_own_pages_may_ask(http: httpx.Client) -> None:
     own = str(http.base_url).rstrip("/")
     assert http.post("/topics/orders", json=order(), headers={"origin": own}).status_code == 202
-    assert http.get("/topics", headers={"sec-fetch-site": "cross-site"}).status_code == 200  # a link that was clicked
-    assert http.post("/topics/orders", json=order(), headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    for site in ("same-origin", "none"):
+        assert http.get("/topics", headers={"sec-fetch-site": site, "sec-fetch-mode": "cors"}).status_code == 200
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_from_another_site_there_are_only_links_that_show_pages(
+    http: httpx.Client, totals: CommittedFlow, monkeypatch: pytest.MonkeyPatch, site: str
+) -> None:
+    """What a page elsewhere fetches without reading the answer still took its time, which tells something."""
+    totals.commit(("ada", 1, 9.5, 1))
+    ran: list[str] = []
+    monkeypatch.setattr(SqlStore, "query", lambda self, sql, *_, **__: ran.append(sql) or [])
+    fetched = {"sec-fetch-site": site, "sec-fetch-mode": "no-cors", "sec-fetch-dest": "empty"}
+    link = {"sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    framed = {**link, "sec-fetch-dest": "iframe"}
+    for path in ("/ui/views?sql=select+1", "/views/totals?user=ada", "/topics", "/", "/metrics"):
+        assert http.get(path, headers=fetched).status_code == 403
+        assert http.get(path, headers=framed).status_code == 403
+        assert http.get(path, headers=link).status_code == 200
+    for headers in (fetched, link):
+        assert http.post("/topics/orders", json=order(), headers=headers).status_code == 403
+        assert http.post("/ui/views", data={"sql": "select 1"}, headers=headers).status_code == 403
+    assert ran == []
+
+
+def test_sql_in_an_address_is_shown_and_not_run(
+    http: httpx.Client, totals: CommittedFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a browser says about it: of servers without TLS it says nothing."""
+    totals.commit(("ada", 1, 9.5, 1))
+    ran: list[str] = []
+    monkeypatch.setattr(SqlStore, "query", lambda self, sql, *_, **__: ran.append(sql) or [{"seven": 7}])
+    shown = http.get("/ui/views", params={"sql": "select 7 as seven"}).text
+    assert "select 7 as seven</textarea>" in shown
+    assert "Press Run" in shown
+    assert ran == []
+    own = {"origin": str(http.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}
+    assert "<td" in http.post("/ui/views", data={"sql": "select 7 as seven"}, headers=own).text
+    assert len(ran) == 1
+    assert http.post("/ui/views", data={"sql": "select 1"}, headers={"origin": "null"}).status_code == 403
+    assert http.post("/ui/views", content=b"x" * 70_000).status_code == 413
+    assert len(ran) == 1
 
 
 def test_every_answer_tells_browsers_what_not_to_do(http: httpx.Client) -> None:
@@ -74,6 +117,7 @@ def test_every_answer_tells_browsers_what_not_to_do(http: httpx.Client) -> None:
         headers = http.get(path).headers
         assert "default-src 'self'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cross-origin-opener-policy"] == headers["cross-origin-resource-policy"] == "same-origin"
         assert "access-control-allow-origin" not in headers
         assert "server" not in headers
     assert http.get("/topics", headers={"host": "evil"}).headers["x-content-type-options"] == "nosniff"
@@ -155,6 +199,7 @@ def test_a_secret_is_in_no_answer(guarded: str, capfd: pytest.CaptureFixture[str
 
 def test_roles_by_request() -> None:
     assert needed_role("GET", "/topics/orders/tail") == needed_role("HEAD", "/") == "read"
+    assert needed_role("POST", "/ui/views") == "read"
     assert needed_role("POST", "/topics/orders") == "write"
     assert needed_role("POST", "/erase") == needed_role("DELETE", "/topics/orders") == "admin"
 
@@ -174,10 +219,13 @@ def test_more_names(tmp_path: Path, serve: Callable) -> None:
 
 def test_tokens_in_settings() -> None:
     tokens = Tokens.load(Settings(tokens=f"{line('a', ['read'], 'one')} ; {line('b', ['read', 'write'], 'two')}"))
-    assert tokens.roles("one") == {"read"}
-    assert tokens.roles("two") == {"read", "write"}
-    assert tokens.roles("three") is None
-    assert tokens.roles("\udc80") is None
+    found = {secret: tokens.find(secret) for secret in ("one", "two", "three", "\udc80")}
+    assert {secret: token and (token.name, token.roles) for secret, token in found.items()} == {
+        "one": ("a", {"read"}),
+        "two": ("b", {"read", "write"}),
+        "three": None,
+        "\udc80": None,
+    }
     assert not Tokens.load(Settings())
 
 
@@ -205,3 +253,56 @@ def test_tokens_in_headers() -> None:
     assert extract_token("Basic " + base64.b64encode(b"me:abc").decode()) == "abc"
     for header in ("", "abc", "Bearer", "Bearer ", "Basic", "Basic !", "Basic /w==", "Digest abc"):
         assert extract_token(header) is None
+
+
+def test_a_token_that_is_removed_from_the_file_is_refused_and_its_streams_end(
+    tmp_path: Path, serve: Callable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tokens_module, "_LOOK", 0.0)
+    monkeypatch.setattr(live_feed, "_QUIET", 0.1)
+    file = tmp_path / "tokens"
+    lines = {name: line(name, ["read"], f"secret-of-{name}") for name in ("ada", "bob")}
+    file.write_text("\n".join(lines.values()))
+
+    def get(name: str) -> int:
+        return httpx.get(url + "/topics", headers=bearer(f"secret-of-{name}")).status_code
+
+    with River(tmp_path / "guarded", settings=Settings(tokens_file=str(file))) as river:
+        river.topic("orders", ORDERS, fsync="os")
+        url = serve(river=river).url
+        with httpx.stream("GET", url + "/topics/orders/tail", headers=bearer("secret-of-bob"), timeout=20) as stream:
+            parts = stream.iter_raw()
+            assert next(parts)
+            assert [get("ada"), get("bob")] == [200, 200]
+            file.write_text("what is this?")
+            assert [get("ada"), get("bob")] == [200, 200]
+            assert "the tokens from before stay" in caplog.text
+            file.write_text(lines["ada"])
+            assert [get("ada"), get("bob")] == [200, 401]
+            with pytest.raises(httpx.RemoteProtocolError):
+                for _ in parts:
+                    pass
+        file.write_text("\n".join(lines.values()))
+        assert [get("ada"), get("bob")] == [200, 200]
+
+
+def test_why_it_is_not_ready_is_told_to_those_who_may_read(
+    guarded: str, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise Unavailable("the store /secret/path is away")
+
+    monkeypatch.setattr(River, "topics", fails)
+    for headers in ({}, bearer("wrong"), bearer(SECRETS["write"])):
+        answer = httpx.get(guarded + "/readyz", headers=headers)
+        assert (answer.status_code, answer.json()) == (503, {"status": "not ready"})
+    for answer in (httpx.get(guarded + "/readyz", headers=bearer(SECRETS["read"])), http.get("/readyz")):
+        assert "/secret/path" in answer.json()["error"]
+
+
+def test_names_without_tokens_are_warned_about(
+    tmp_path: Path, serve: Callable, caplog: pytest.LogCaptureFixture
+) -> None:
+    with River(tmp_path / "named", settings=Settings(http_hosts="shop.example")) as river:
+        serve(river=river)
+    assert "shop.example, and there are no tokens" in caplog.text

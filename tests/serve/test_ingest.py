@@ -151,6 +151,98 @@ def test_bodies_that_cannot_be_unpacked(http: httpx.Client, content: bytes, enco
     assert answer.json()["error"]
 
 
+def test_every_part_of_a_gzip_body_counts(http: httpx.Client, river: River) -> None:
+    """Logs that are compressed as they grow are several members of gzip, one behind the other."""
+    parts = [gzip.compress(lines(order(user)) + b"\n") for user in "abc"]
+    answer = http.post("/topics/orders", content=b"".join(parts), headers={"content-encoding": "gzip", **NDJSON})
+    assert (answer.status_code, answer.json()["rows"]) == (202, 3)
+    assert users(river) == list("abc")
+
+
+@pytest.mark.parametrize(
+    "behind", [b"garbage", b"\0" * 8, b"\x1f", gzip.compress(b"{}")[:-1], gzip.compress(b"") * 2000], ids=str
+)
+def test_what_is_behind_the_end_of_a_gzip_body_is_refused(http: httpx.Client, river: River, behind: bytes) -> None:
+    body = gzip.compress(lines(order("a")) + b"\n") + behind
+    assert http.post("/topics/orders", content=body, headers={"content-encoding": "gzip"}).status_code == 400
+    assert users(river) == []
+
+
+def test_a_body_has_only_so_many_rows(serve: Any, tmp_path: Any) -> None:
+    from riverrun.settings import Settings
+
+    with River(tmp_path / "small", settings=Settings(http_rows=10)) as small:
+        small.topic("orders", "user string, tags array<string>", fsync="os")
+        url = serve(river=small).url + "/topics/orders"
+
+        def post(body: bytes, **headers: str) -> tuple[int, Any]:
+            answer = httpx.post(url, content=body, headers={"content-type": "application/x-ndjson", **headers})
+            return answer.status_code, answer.json().get("rows")
+
+        rows = [{"user": "a,b],[", "tags": ['\\"', "c", "d"]}] * 11
+        assert post(lines(*rows[:10]) + b"\n") == (202, 10)
+        assert post(lines(*rows[:10]) + b"\n" * 20) == (202, 10)
+        assert post(lines(*rows)) == (413, None)
+        assert post(b"\n" * 20 + lines(*rows[:1])) == (413, None)
+        assert post(gzip.compress(lines(*rows)), **{"content-encoding": "gzip"}) == (413, None)
+        array = {"content-type": "application/json"}
+        assert post(json.dumps(rows[:10]).encode(), **array) == (202, 10)
+        assert post(json.dumps(rows, indent=1).encode(), **array) == (413, None)
+        assert post(b"[" + b"1," * 100 + b"1]", **array) == (413, None)
+
+
+def test_producers_of_http_are_neither_flows_nor_anybody_else(serve: Any, tmp_path: Any) -> None:
+    from riverrun.serve.tokens import line
+    from riverrun.settings import Settings
+
+    tokens = ";".join(line(name, ["write"], f"secret-of-{name}") for name in ("app", "eve"))
+    with River(tmp_path / "shared", settings=Settings(tokens=tokens)) as shared:
+        topic = shared.topic("orders", "user string", partitions=1, fsync="os")
+        url = serve(river=shared).url + "/topics/orders"
+
+        def post(token: str, key: str, user: str) -> int:
+            headers = {"authorization": f"Bearer secret-of-{token}", "idempotency-key": key}
+            return httpx.post(url, json={"user": user}, headers=headers).status_code
+
+        assert post("eve", "shop:999999999999999999", "forged") == 202
+        assert post("eve", "app-1:999999999999999999", "forged") == 202
+        assert post("app", "app-1:2", "right") == post("app", "app-1:2", "right") == 202
+        topic.append({"user": "from a flow"}, producer="shop", sequence=1)
+        assert topic.read().column("user").to_pylist() == ["forged", "forged", "right", "from a flow"]
+
+
+def test_only_an_admin_appends_to_what_a_flow_writes(serve: Any, tmp_path: Any) -> None:
+    from riverrun.serve.tokens import line
+    from riverrun.settings import Settings
+
+    tokens = ";".join(line(role, [role], f"secret-of-{role}") for role in ("write", "admin"))
+    with River(tmp_path / "shared", settings=Settings(tokens=tokens)) as shared:
+        for name in ("orders", "shop.alerts.fraud"):
+            shared.topic(name, "user string", fsync="os")
+        shared.topic("orders").append({"user": "ada"}, producer="shop", sequence=1)
+        shared.topic("shop.alerts.fraud").raise_fence("shop", shared.store.take_fence("shop"))
+        url = serve(river=shared).url
+
+        def post(topic: str, role: str) -> httpx.Response:
+            headers = {"authorization": f"Bearer secret-of-{role}"}
+            return httpx.post(f"{url}/topics/{topic}", json={"user": "eve"}, headers=headers)
+
+        assert post("orders", "write").status_code == 202
+        refused = post("shop.alerts.fraud", "write")
+        assert refused.status_code == 409
+        assert refused.json()["error"] == "topic shop.alerts.fraud is written by flow shop"
+        assert post("shop.alerts.fraud", "admin").status_code == 202
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+def test_a_time_that_a_datetime_cannot_say_is_named(http: httpx.Client, river: River, at: str) -> None:
+    for body in (lines(order("a"), order("b", at=at)), json.dumps([order("a"), order("b", at=at)]).encode()):
+        answer = http.post("/topics/orders", content=body)
+        assert answer.status_code == 400
+        assert "'at': a time outside the years 1 to 9999" in answer.json()["error"]
+    assert users(river) == []
+
+
 def test_a_repeat_has_no_effect_and_gives_the_first_position(http: httpx.Client, river: River) -> None:
     first = http.post("/topics/orders", json=order("a"), headers={"idempotency-key": "app:1"}).json()
     second = http.post("/topics/orders?producer=app&sequence=2", json=order("b")).json()

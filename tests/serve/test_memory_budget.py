@@ -12,13 +12,25 @@ from riverrun.serve.problems import Refused
 
 def test_more_than_there_is_room_for_is_refused() -> None:
     admission = MemoryBudget(memory=100, parsing=10)
-    admission.take(60)
+    admission.take("ada", 50)
+    admission.take("bob", 30)
     with pytest.raises(Refused, match="too much"):
-        admission.take(41)
-    admission.take(40)
-    admission.give_back(60)
-    admission.take(60)
+        admission.take("eve", 21)
+    admission.take("eve", 20)
+    admission.give_back("ada", 50)
+    admission.take("ada", 50)
     assert admission.held == 100
+
+
+def test_one_client_gets_half_and_always_one_body() -> None:
+    admission = MemoryBudget(memory=100, parsing=10)
+    admission.take("ada", 50)
+    with pytest.raises(Refused, match="too much"):
+        admission.take("ada", 1)
+    admission.take("bob", 50)
+    small = MemoryBudget(memory=16, parsing=10)
+    small.take("ada", 10)
+    small.take("bob", 6)
 
 
 def test_turns_are_taken_in_order_and_a_large_one_is_not_passed_over() -> None:

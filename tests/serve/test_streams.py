@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -235,11 +236,47 @@ def test_two_hundred_clients(http: httpx.Client, river: River) -> None:
 def test_more_clients_than_allowed(serve: Any, stream: Follow, tmp_path: Any) -> None:
     from riverrun.settings import Settings
 
-    with River(tmp_path / "small", settings=Settings(http_clients=2)) as small:
+    with River(tmp_path / "small", settings=Settings(http_clients=5)) as small:
         small.topic("orders", "user string")
         url = serve(river=small).url
         opened = [stream("/topics/orders/tail", base=url) for _ in range(3)]
-        assert [one.response.status_code for one in opened] == [200, 200, 429]
+        assert [one.response.status_code for one in opened] == [200, 200, 429]  # one client gets half of them
+        pages = [stream("/", base=url, accept="text/event-stream") for _ in range(3)]
+        assert [one.response.status_code for one in pages] == [200, 200, 429]
+
+
+def test_streams_that_are_asked_for_at_the_same_time_are_counted_before_they_are_opened(
+    serve: Any, tmp_path: Any
+) -> None:
+    from riverrun.settings import Settings
+
+    async def everybody(url: str) -> list[int]:
+        async with httpx.AsyncClient(limits=httpx.Limits(max_connections=None), timeout=20) as client:
+
+            async def one() -> int:
+                async with client.stream("GET", url + "/topics/orders/tail") as response:
+                    statuses.append(response.status_code)
+                    while len(statuses) < 40:
+                        await asyncio.sleep(0.01)
+                    return response.status_code
+
+            statuses: list[int] = []
+            return list(await asyncio.gather(*(one() for _ in range(40))))
+
+    with River(tmp_path / "small", settings=Settings(http_clients=10)) as small:
+        small.topic("orders", "user string")
+        assert Counter(asyncio.run(everybody(serve(river=small).url))) == {200: 5, 429: 35}
+
+
+def test_a_stream_that_cannot_be_opened_takes_no_room(serve: Any, stream: Follow, tmp_path: Any) -> None:
+    from riverrun.settings import Settings
+
+    with River(tmp_path / "small", settings=Settings(http_clients=2)) as small:
+        small.topic("orders", "user string")
+        url = serve(river=small).url
+        for _ in range(3):
+            assert httpx.get(f"{url}/topics/nothing/tail").status_code == 404
+        assert stream("/topics/orders/tail", base=url).response.status_code == 200
 
 
 def test_streams_end_promptly_with_the_server(

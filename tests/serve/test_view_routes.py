@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from riverrun.river import River
+from riverrun.serve import view_routes
 from riverrun.serve.url_query import parse_key
 from riverrun.views import ViewSpec
 from serve.conftest import CommittedFlow
@@ -196,3 +197,26 @@ def test_a_view_that_its_flow_left_does_not_pretend_to_be_fresh(http: httpx.Clie
     answer = http.get("/views/totals", params={"at_least": "orders@0:11"})
     assert answer.status_code == 410
     assert "no longer keeps up view 'totals'" in answer.json()["error"]
+
+
+def test_large_rows_come_in_several_answers(http: httpx.Client, river: River, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view_routes, "_LARGEST", 20_000)
+    spec = ViewSpec("texts", "notes", "user string, said string", ("user",), topics=("orders",))
+    CommittedFlow(river, spec).commit(*((f"u{i:03}", "x" * 1000, 1) for i in range(100)))
+    url, found = "/views/texts?limit=1000", []
+    for _ in range(20):
+        answer = http.get(url)
+        assert 0 < len(answer.json()) < 50
+        found += [row["user"] for row in answer.json()]
+        if "next" not in answer.links:
+            break
+        url = answer.links["next"]["url"]
+    assert found == [f"u{i:03}" for i in range(100)]
+
+
+def test_numbers_of_any_length_are_no_defect(http: httpx.Client, totals: CommittedFlow) -> None:
+    totals.commit(("ada", 1, 9.5, 1))
+    assert "no such page" in http.get("/ui/views/totals", params={"page": "9" * 5000}).text
+    waiting = {"at_least": "orders@0:1", "timeout": f"{'9' * 400} weeks"}
+    assert http.get("/views/totals", params=waiting).status_code == 400
+    assert http.post("/ui/views", data={"sql": "select cast(x'ff' as text)"}).status_code == 200

@@ -90,7 +90,13 @@ def create_app(
     app.exception_handler(RequestValidationError)(_misused)
     app.add_middleware(RequestCounter, counts=backend.counts)
     hosts = settings.http_hosts.split(",")
-    app.add_middleware(Guard, host=host, hosts=hosts, tokens=Tokens.load(settings) if tokens is None else tokens)
+    app.add_middleware(
+        Guard,
+        host=host,
+        hosts=hosts,
+        tokens=Tokens.load(settings) if tokens is None else tokens,
+        rate=settings.http_rate,
+    )
     app.openapi = lambda: _without_422(app)  # type: ignore[method-assign]
     return app
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from starlette.requests import ClientDisconnect, Request
 
 from riverrun.errors import Invalid
+from riverrun.serve.caller import caller_of
 from riverrun.serve.memory_budget import MemoryBudget
 from riverrun.serve.problems import Refused
+from riverrun.serve.unpacking import PACKINGS, Unpacking
 
-_PATIENCE = 30.0  # seconds for a whole body
+_PATIENCE = 30.0  # seconds for a small body, and for the beginning of a large one
+_STEP, _PACE = 1 << 16, 5.0  # and for so many bytes more, once it takes memory that others may want
 _DISCARDED = 5.0  # seconds to take in what is refused: many clients listen only after they have sent everything
-_PACKINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 @asynccontextmanager
@@ -23,48 +24,46 @@ async def receive_body(request: Request, limit: int, memory: MemoryBudget) -> As
     """The body; the memory it takes is accounted for until this is left."""
     said = request.headers.get("content-length", "")
     packing = request.headers.get("content-encoding", "identity").strip().lower()
-    if packing != "identity" and packing not in _PACKINGS:
+    if packing != "identity" and packing not in PACKINGS:
         await _discard(request)
         raise Refused(415, f"bodies in {packing!r} are not accepted", hint="Send it plain, or in gzip")
     if said.isdigit() and int(said) > limit:
         await _discard(request)
         raise _too_large(limit)
+    account = caller_of(request).account
     held = 0
     try:
         parts: list[bytes] = []
-        unpacker = zlib.decompressobj(_PACKINGS[packing]) if packing in _PACKINGS else None
-        sent = size = 0
+        unpacking = Unpacking(packing) if packing in PACKINGS else None
+        sent, paced = 0, _STEP
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_PATIENCE) as patience:
                 async for part in request.stream():
                     sent += len(part)
-                    plain = _unpack(unpacker, part, limit - size) if unpacker else part
-                    size += len(plain)
-                    if sent > limit or size > limit or (unpacker and unpacker.unconsumed_tail):
+                    plain = unpacking.unpack(part, limit - held) if unpacking else part
+                    if sent > limit or held + len(plain) > limit:
                         raise _too_large(limit)
-                    memory.take(len(plain))
+                    memory.take(account, len(plain))
                     held += len(plain)
                     parts.append(plain)
+                    if held >= paced:
+                        paced = held + _STEP
+                        patience.reschedule(asyncio.get_running_loop().time() + _PACE)
         except TimeoutError:
-            raise Refused(408, f"the body did not come within {_PATIENCE:g} s") from None
+            raise Refused(408, "the body did not come in time", hint="Send it faster, or in smaller parts") from None
         except ClientDisconnect:
             raise Refused(400, "the body ended too early") from None
         except Refused:
             parts.clear()
+            memory.give_back(account, held)
+            held = 0
             await _discard(request)
             raise
-        if unpacker and not unpacker.eof:
+        if unpacking and not unpacking.is_complete:
             raise Invalid(f"the body is not complete {packing}")
         yield b"".join(parts)
     finally:
-        memory.give_back(held)
-
-
-def _unpack(unpacker: zlib._Decompress, part: bytes, room: int) -> bytes:
-    try:
-        return unpacker.decompress(part, room + 1)
-    except zlib.error:
-        raise Invalid("the body is not what Content-Encoding says") from None
+        memory.give_back(account, held)
 
 
 async def _discard(request: Request) -> None:

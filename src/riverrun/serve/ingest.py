@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from riverrun.errors import Invalid
@@ -15,12 +16,15 @@ from riverrun.intake.lines import Lines
 from riverrun.intake.ndjson import NdjsonChunk
 from riverrun.log.topic import Topic
 from riverrun.position import Position
+from riverrun.serve.problems import Refused
 
 _NDJSON = frozenset(("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"))
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 _ONE = msgspec.json.Decoder(msgspec.Raw)
 _LONGEST_NAME = 200
 _SEQUENCE = re.compile("[0-9]{1,18}")
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_OPEN, _CLOSE = np.frombuffer(b"[{", np.uint8), np.frombuffer(b"]}", np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,10 @@ class Key:
 
     producer: str
     sequence: int
+
+    def named(self, token: str) -> Key:
+        """The same key under the name it has in the log: nobody who sends over HTTP is a flow, or somebody else's token."""
+        return Key(f"http:{token}:{self.producer}", self.sequence)
 
 
 def idempotency_key(header: str | None, producer: str | None, sequence: str | None) -> Key | None:
@@ -48,19 +56,41 @@ def idempotency_key(header: str | None, producer: str | None, sequence: str | No
     return Key(producer, int(sequence))
 
 
-def parse(body: bytes, content_type: str, topic: Topic) -> NdjsonChunk:
-    """The rows in a body, not parsed yet; what kind it is the content type says, or else its first byte."""
+def parse(body: bytes, content_type: str, topic: Topic, most: int) -> NdjsonChunk:
+    """The rows in a body, at most so many, not parsed yet; what kind it is the content type says, or its first byte."""
     kind = content_type.partition(";")[0].strip().lower()
     start = body.lstrip()[:1]
     if not start:
         raise Invalid("the body is empty", hint="Send an object, an array of objects, or NDJSON")
     if kind not in _NDJSON:
         if start == b"[":
+            if body.count(b",") >= most and count_elements(body) > most:
+                raise _too_many(most)
             return Elements(_elements(body), topic)
         whole = _whole(body)
         if whole is not None:
             return Elements([whole], topic, alone=True)
+    body = body.rstrip()
+    if body.count(b"\n") >= most:
+        raise _too_many(most)
     return _Lines(body.split(b"\n"), topic)
+
+
+def count_elements(body: bytes) -> int:
+    """How many elements a JSON array has, in little memory; of anything else, some number.
+
+    >>> count_elements(b'[{"a": [1, 2]}, {"a": "],[", "b": null}]')
+    2
+    """
+    bare = np.frombuffer(_STRING.sub(b"", body), np.uint8)
+    depth = np.cumsum(np.isin(bare, _OPEN).astype(np.int8) - np.isin(bare, _CLOSE), dtype=np.int32)
+    return int(((bare == ord(",")) & (depth == 1)).sum()) + 1
+
+
+def _too_many(most: int) -> Refused:
+    return Refused(
+        413, f"the body has more than {most} rows", hint="Send them in parts, or raise the setting http_rows"
+    )
 
 
 def append(topic: Topic, chunk: NdjsonChunk, key: Key | None) -> tuple[Position, int]:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from riverrun.errors import RiverrunError, Unavailable
 from riverrun.serve.problems import Refused
+from riverrun.serve.share import Share, Ticket
 from riverrun.serve.sse import HEARTBEAT, trouble
 
 log = logging.getLogger("riverrun.serve")
@@ -210,14 +211,13 @@ _TOO_SLOW = Unavailable(
 
 
 class Feeds:
-    """The feeds that somebody follows, by what they read."""
+    """The feeds that somebody follows, by what they read. Of the streams there may be, one client may have half."""
 
     def __init__(self, threads: ThreadPoolExecutor, readers: ThreadPoolExecutor, limit: int) -> None:
         self._threads = threads  # each feed takes one
         self._readers = readers
-        self._limit = limit
+        self._share = Share(limit)
         self._feeds: dict[Hashable, LiveFeed] = {}
-        self.clients = 0
         self._closed = False
 
     @property
@@ -225,16 +225,27 @@ class Feeds:
         """Whether every stream has to end."""
         return self._closed
 
-    def check(self) -> None:
-        """`Refused` when there is no room for one more."""
+    @property
+    def clients(self) -> int:
+        """How many streams there are, those of pages, too."""
+        return self._share.taken
+
+    def admit(self, account: str) -> Ticket:
+        """One more may come; `Refused` when there is no room."""
         if self._closed:
             raise Refused(503, "the server is being stopped")
-        if self.clients >= self._limit:
-            raise Refused(429, f"{self._limit} streams are being followed already", hint="See the setting http_clients")
+        if not self._share.fits(account):
+            is_full = self._share.taken >= self._share.limit
+            said = (
+                f"{self._share.limit} streams are"
+                if is_full
+                else f"this client has {self._share.each} streams that are"
+            )
+            raise Refused(429, f"{said} being followed already", hint="See the setting http_clients")
+        return Ticket(self._share, account)
 
     async def follow(self, what: Hashable, own: Reader, make: Callable[[], Reader]) -> AsyncGenerator[bytes]:
         """The events after the place of `own`. `make` gives the reader that everybody shares, placed at the end."""
-        self.clients += 1
         try:
             if what not in self._feeds:
                 shared = await asyncio.get_running_loop().run_in_executor(self._readers, make)
@@ -251,7 +262,6 @@ class Feeds:
         except RiverrunError as error:
             yield trouble(error)
         finally:
-            self.clients -= 1
             own.close()
 
     def _forget(self, what: Hashable) -> None:

@@ -8,31 +8,37 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from riverrun.serve.problems import Refused
+from riverrun.serve.share import Share
 
 
 class MemoryBudget:
     """Counts the bytes of all bodies that are received or appended. Used from the event loop only.
 
-    `memory` is the limit for all of them: what does not fit is refused, to be sent again. Of those that are complete,
-    only `parsing` bytes are made into rows at once, since rows take several times as much; the others wait their turn.
+    `memory` is the limit for all of them, of which one client may take half, and always one body of `parsing` bytes: what
+    does not fit is refused, to be sent again. Of those that are complete, only `parsing` bytes are made into rows at once,
+    since rows take several times as much; the others wait their turn.
     """
 
     def __init__(self, memory: int, parsing: int) -> None:
-        self._memory = memory
+        self._share = Share(memory, parsing)
         self._parsing = parsing
-        self.held = 0
         self._parsed = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
-    def take(self, size: int) -> None:
-        """So many bytes more; `Refused` when that is too much."""
-        if self.held + size > self._memory:
-            raise Refused(429, "too much is being sent at once", hint="Send it again a little later")
-        self.held += size
+    @property
+    def held(self) -> int:
+        """The bytes of all bodies."""
+        return self._share.taken
 
-    def give_back(self, size: int) -> None:
+    def take(self, account: str, size: int) -> None:
+        """So many bytes more for a client; `Refused` when that is too much."""
+        if not self._share.fits(account, size):
+            raise Refused(429, "too much is being sent at once", hint="Send it again a little later")
+        self._share.take(account, size)
+
+    def give_back(self, account: str, size: int) -> None:
         """So many bytes less."""
-        self.held -= size
+        self._share.give_back(account, size)
 
     @asynccontextmanager
     async def turn(self, size: int) -> AsyncIterator[None]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from riverrun.errors import RiverrunError
 from riverrun.serve.answers import answer
 from riverrun.serve.backend import Backend
+from riverrun.serve.caller import caller_of
 from riverrun.serve.documents import HealthDocument, answers
 from riverrun.serve.flows import Flows
+from riverrun.serve.tokens import READ
 
 _OVER = ("failed", "stopped")
 
@@ -24,10 +26,13 @@ def probe_routes(backend: Backend, flows: Flows) -> APIRouter:
         return answer({"status": "ok"})
 
     @routes.get("/readyz", response_model=HealthDocument, responses=answers())
-    async def ready() -> Response:
-        """The river can be read, and the flows of this process run."""
+    async def ready(request: Request) -> Response:
+        """The river can be read, and the flows of this process run. What is wrong, those are told who may read."""
         wrong = await backend.read(_find_trouble, backend, flows)
-        return answer({"status": "not ready", "error": "; ".join(wrong)}, 503) if wrong else answer({"status": "ok"})
+        if not wrong:
+            return answer({"status": "ok"})
+        told = {"error": "; ".join(wrong)} if READ in caller_of(request).roles else {}
+        return answer({"status": "not ready", **told}, 503)
 
     return routes
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import logging
 import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import uvicorn
 
@@ -16,12 +18,15 @@ from riverrun.errors import Invalid, PortInUse, Unavailable
 from riverrun.river import River
 from riverrun.serve.app import Pages, create_app
 from riverrun.serve.backend import Running
+from riverrun.serve.connections import Complaints, CountedConnection, connection_share
 from riverrun.serve.pages.routes import dashboard
 from riverrun.serve.tokens import Tokens
 
+log = logging.getLogger("riverrun.serve")
+
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8400
 _PATIENCE = 2  # seconds for requests that are being answered when the server is stopped
-_BACKLOG = 512
+_BACKLOG = 128  # connections that are accepted at once, before anybody can refuse them; each takes a file
 
 
 class Server(uvicorn.Server):
@@ -37,12 +42,19 @@ class Server(uvicorn.Server):
     ) -> None:
         tokens = Tokens.load(river.settings)
         self._socket = bind(host, port, tokens)
+        if not tokens and river.settings.http_hosts:
+            log.warning(
+                "the server goes by %s, and there are no tokens: everybody whom a proxy lets through may do everything",
+                river.settings.http_hosts,
+            )
         self._app = create_app(river, runs, host=host, tokens=tokens, pages=pages)
         config = uvicorn.Config(
             self._app,
+            http=partial(CountedConnection, connection_share(river.settings.http_connections)),  # type: ignore[arg-type]
             log_config=None,
             log_level="critical",
             access_log=False,
+            backlog=_BACKLOG,
             lifespan="on",
             ws="none",
             server_header=False,
@@ -63,9 +75,13 @@ class Server(uvicorn.Server):
     def serve_until_stopped(self) -> None:
         """Serve in this thread."""
         with self._socket:
-            asyncio.run(self.serve(sockets=[self._socket]))
+            asyncio.run(self._serve_on_loop())
         if not self.started:
             raise Unavailable("the HTTP server could not be started")
+
+    async def _serve_on_loop(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(Complaints())
+        await self.serve(sockets=[self._socket])
 
     def stop(self) -> None:
         """Finish what is being answered, and return from `serve_until_stopped`; from any thread or signal handler."""

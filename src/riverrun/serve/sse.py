@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from riverrun.errors import RiverrunError
 from riverrun.serve.answers import encode
 from riverrun.serve.problems import document
+from riverrun.serve.share import Ticket
 
 HEARTBEAT = b":\n\n"
 _RETRY = b"retry: 1000\n\n"
@@ -29,17 +30,25 @@ def trouble(error: RiverrunError) -> bytes:
 
 
 class EventStream(Response):
-    """Sends what an iterator gives; the iterator is closed when the client goes, or takes nothing any more."""
+    """Sends what an iterator gives; the iterator is closed when the client goes, or takes nothing any more, and the ticket
+    is given back."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, parts: Callable[[], AsyncGenerator[bytes]]) -> None:
+    def __init__(self, parts: Callable[[], AsyncGenerator[bytes]], ticket: Ticket) -> None:
         super().__init__(headers={"x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._parts = parts
+        self._ticket = ticket
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await self._send_until_gone(receive, send)
+        finally:
+            self._ticket.give_back()
+
+    async def _send_until_gone(self, receive: Receive, send: Send) -> None:
         tasks = [asyncio.ensure_future(self._send(send)), asyncio.ensure_future(_gone(receive))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

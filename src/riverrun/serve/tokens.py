@@ -1,7 +1,8 @@
 """Tokens of HTTP clients. Only their SHA-256 is kept: a token is long and random, so there is nothing to guess.
 
 A line is `NAME ROLE[,ROLE] sha256:HEX`, as in `shop write sha256:9f86…`; what begins with # is a comment. `read` may see
-everything, `write` may append, `admin` may do all. None of it is ever printed but the names.
+everything, `write` may append, `admin` may do all. None of it is ever printed but the names. The file is read again when
+it changes.
 """
 
 from __future__ import annotations
@@ -10,14 +11,20 @@ import base64
 import binascii
 import hashlib
 import hmac
+import logging
+import os
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from riverrun.errors import Invalid, Unavailable
+from riverrun.errors import Invalid, RiverrunError, Unavailable
 from riverrun.settings import Settings
 
+log = logging.getLogger("riverrun.serve")
+
 READ, WRITE, ADMIN = ROLES = ("read", "write", "admin")
+_LOOK = 1.0  # seconds between two looks whether the file has changed
 _LINE = re.compile(r"([A-Za-z0-9._-]{1,200})\s+([a-z]+(?:,[a-z]+)*)\s+sha256:([0-9a-fA-F]{64})")
 
 
@@ -33,8 +40,11 @@ class Token:
 class Tokens:
     """All tokens of a server. None at all means that everybody who reaches it may do everything."""
 
-    def __init__(self, tokens: Iterable[Token] = ()) -> None:
+    def __init__(self, tokens: Iterable[Token] = (), settings: Settings | None = None) -> None:
         self._tokens = tuple(tokens)
+        self._settings = settings
+        self._file = _identify(settings)
+        self._looked = time.monotonic()
 
     def __bool__(self) -> bool:
         return bool(self._tokens)
@@ -42,26 +52,38 @@ class Tokens:
     @classmethod
     def load(cls, settings: Settings) -> Tokens:
         """Those of the settings and of the file they name."""
-        tokens = _parse(settings.tokens.split(";"), "setting tokens, entry")
-        if settings.tokens_file:
-            try:
-                with open(settings.tokens_file, encoding="utf-8") as file:
-                    tokens += _parse(file.read().splitlines(), f"{settings.tokens_file}, line")
-            except (OSError, UnicodeDecodeError) as error:
-                why = error.strerror if isinstance(error, OSError) else "it is not text"
-                raise Unavailable(f"the tokens file {settings.tokens_file} cannot be read ({why})") from None
-            if not tokens:
-                raise Invalid(f"the tokens file {settings.tokens_file} has no tokens in it")
-        return cls(tokens)
+        fresh = cls(settings=settings)  # first what the file is: should it change now, it is read again
+        fresh._tokens = _read(settings)
+        return fresh
 
-    def roles(self, secret: str) -> frozenset[str] | None:
-        """What a token allows; None when it is none of these. Takes as long for every token, whether right or wrong."""
+    def find(self, secret: str) -> Token | None:
+        """The token; None when it is none of these. Takes as long for every one, whether right or wrong."""
+        self._refresh()
         digest = hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
-        roles = None
+        found = None
         for token in self._tokens:
             if hmac.compare_digest(token.digest, digest):
-                roles = token.roles
-        return roles
+                found = token
+        return found
+
+    def still_has(self, token: Token) -> bool:
+        """Whether a token that was found before is one still, and allows as much."""
+        self._refresh()
+        return any(one.digest == token.digest and one.roles >= token.roles for one in self._tokens)
+
+    def _refresh(self) -> None:
+        """Read the file again if it has changed. One that cannot be read changes nothing."""
+        if self._settings is None or time.monotonic() < self._looked + _LOOK:
+            return
+        self._looked = time.monotonic()
+        file = _identify(self._settings)
+        if file == self._file:
+            return
+        self._file = file
+        try:
+            self._tokens = _read(self._settings)
+        except RiverrunError as error:
+            log.warning("%s; the tokens from before stay", error.message)
 
 
 def extract_token(authorization: str) -> str | None:
@@ -81,6 +103,31 @@ def extract_token(authorization: str) -> str | None:
 def line(name: str, roles: Iterable[str], secret: str) -> str:
     """The line for the tokens file."""
     return f"{name} {','.join(roles)} sha256:{hashlib.sha256(secret.encode()).hexdigest()}"
+
+
+def _identify(settings: Settings | None) -> tuple[int, ...] | None:
+    """What is another when the tokens file is."""
+    if settings is None or not settings.tokens_file:
+        return None
+    try:
+        found = os.stat(settings.tokens_file)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _read(settings: Settings) -> tuple[Token, ...]:
+    tokens = _parse(settings.tokens.split(";"), "setting tokens, entry")
+    if settings.tokens_file:
+        try:
+            with open(settings.tokens_file, encoding="utf-8") as file:
+                tokens += _parse(file.read().splitlines(), f"{settings.tokens_file}, line")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise Unavailable(f"the tokens file {settings.tokens_file} cannot be read ({why})") from None
+        if not tokens:
+            raise Invalid(f"the tokens file {settings.tokens_file} has no tokens in it")
+    return tuple(tokens)
 
 
 def _parse(lines: Iterable[str], place: str) -> list[Token]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import Response
@@ -15,9 +15,12 @@ from riverrun.serve import ingest
 from riverrun.serve.answers import answer
 from riverrun.serve.backend import Backend
 from riverrun.serve.body import receive_body
+from riverrun.serve.caller import caller_of
 from riverrun.serve.documents import Accepted, TopicDescription, TopicSummary, answers
+from riverrun.serve.owners import Owners
 from riverrun.serve.sse import EventStream
 from riverrun.serve.tail import Tail
+from riverrun.serve.tokens import ADMIN
 
 Name = Annotated[str, Path(description="The topic.", max_length=200)]
 
@@ -38,7 +41,8 @@ _EVENTS: dict[str, Any] = {"description": "Server-sent events", "content": {"tex
 def topic_routes(backend: Backend) -> APIRouter:
     """The routes below `/topics`."""
     routes = APIRouter(tags=["topics"])
-    limit = backend.river.settings.http_body_bytes
+    settings = backend.river.settings
+    owners = Owners(backend)
 
     @routes.post(
         "/topics/{topic}",
@@ -56,11 +60,14 @@ def topic_routes(backend: Backend) -> APIRouter:
     ) -> Response:
         """Append rows, all or none. Answers when they are written, with the position after them."""
         kind = request.headers.get("content-type", "")
-        async with receive_body(request, limit, backend.memory) as body:
+        caller = caller_of(request)
+        async with receive_body(request, settings.http_body_bytes, backend.memory) as body:
             key = ingest.idempotency_key(idempotency_key, producer, sequence)
+            sent = _Sent(body, kind, key and key.named(caller.token), settings.http_rows)
             begun = time.perf_counter()
             async with backend.memory.turn(len(body)):
-                position, rows = await backend.append(_append, backend, topic, body, kind, key)
+                checked = None if ADMIN in caller.roles else owners
+                position, rows = await backend.append(_append, backend, topic, sent, checked)
         backend.counts.appending.observe(time.perf_counter() - begun)
         backend.counts.appended.labels(topic).inc(rows)
         return answer({"position": str(position), "rows": rows}, 202)
@@ -81,31 +88,46 @@ def topic_routes(backend: Backend) -> APIRouter:
         responses={**answers(400, 404, 410, 429), 200: _EVENTS},
     )
     async def tail(
+        request: Request,
         topic: Name,
         start: Annotated[str, Query(alias="from", description="latest, earliest, or a position")] = "latest",
         last_event_id: Annotated[str | None, Header(description="Go on after this position")] = None,
     ) -> Response:
         """The rows as they arrive, as server-sent events. An event's id is the position after it."""
-        backend.feeds.check()
-        opened, own = await backend.read(_open_tail, backend, topic, last_event_id or start)
+        ticket = backend.feeds.admit(caller_of(request).account)
+        opened, own = await ticket.through(backend.read(_open_tail, backend, topic, last_event_id or start))
 
         def at_end() -> Tail:
             return Tail(opened, opened.ends())
 
-        return EventStream(lambda: backend.feeds.follow(opened, own, at_end))
+        return EventStream(lambda: backend.feeds.follow(opened, own, at_end), ticket)
 
     return routes
 
 
-def _append(backend: Backend, name: str, body: bytes, kind: str, key: ingest.Key | None) -> tuple[Position, int]:
+class _Sent(NamedTuple):
+    """What was sent: a body, what kind it is, under which key, and how many rows it may have."""
+
+    body: bytes
+    kind: str
+    key: ingest.Key | None
+    most: int
+
+    def append(self, topic: Topic) -> tuple[Position, int]:
+        return ingest.append(topic, ingest.parse(self.body, self.kind, topic, self.most), self.key)
+
+
+def _append(backend: Backend, name: str, sent: _Sent, owners: Owners | None) -> tuple[Position, int]:
     topic = backend.topic(name)
+    if owners is not None:
+        owners.check(topic)
     try:
-        return ingest.append(topic, ingest.parse(body, kind, topic), key)
+        return sent.append(topic)
     except Invalid:
         grown = backend.reopen_if_grown(topic)
         if grown is None:
             raise
-        return ingest.append(grown, ingest.parse(body, kind, grown), key)
+        return sent.append(grown)
 
 
 def _summarize_all(backend: Backend) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from riverrun.position import Position
 from riverrun.serve.answers import answer, encode
 from riverrun.serve.arrivals import Arrivals
 from riverrun.serve.backend import Backend
+from riverrun.serve.caller import caller_of
 from riverrun.serve.documents import ViewSummary, answers
 from riverrun.serve.sse import EventStream
 from riverrun.serve.url_query import parse_key, parse_selection
@@ -32,6 +33,7 @@ Timeout = Annotated[str, Query(description="How long to wait for `at_least`")]
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 MOST_ROWS = 100_000
 _ROWS = 1000
+_LARGEST, _PATIENCE = 16 << 20, 30.0  # bytes of rows in one answer, and seconds to find them
 _LONGEST = 300.0  # seconds that a request may wait
 _EVENTS: dict[str, Any] = {"description": "Server-sent events", "content": {"text/event-stream": {}}}
 _FILTERS = {
@@ -81,24 +83,25 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
         at_least: AtLeast = None,
         timeout: Timeout = "30 seconds",
     ) -> Response:
-        """Rows in key order, or as `order` says. The header Link has the next page, where there is one.
+        """Rows in key order, or as `order` says; fewer than `limit` where they are large. The header Link has the next page,
+        where there is one.
 
         Riverrun-Position says how far the view has come; Riverrun-Cursor is where to go on with its changes.
         """
         opened = await fresh(view, at_least, timeout)
         given = request.query_params.multi_items()
 
-        def read() -> tuple[bytes, bool, dict[str, str]]:
+        def read() -> tuple[bytes, int, dict[str, str]]:
             store, spec = backend.store(), opened.spec
-            wanted = parse_selection(spec, given, order or [], limit + 1, offset)
+            wanted = parse_selection(spec, given, order or [], limit, offset)
             headers = _freshness(store, spec)
-            table = store.select(view, wanted)
-            return encode(rows_of(table.slice(0, limit))), table.num_rows > limit, headers
+            table, more = store.page(view, wanted, _LARGEST, _PATIENCE)
+            return encode(rows_of(table)), table.num_rows if more else 0, headers
 
-        body, more, headers = await backend.read(read)
-        if more and limit:
-            following = URL(scope=request.scope).include_query_params(offset=offset + limit, limit=limit)
-            headers["link"] = f'<{following.path}?{following.query}>; rel="next"'
+        body, following, headers = await backend.read(read)
+        if following:
+            url = URL(scope=request.scope).include_query_params(offset=offset + following, limit=limit)
+            headers["link"] = f'<{url.path}?{url.query}>; rel="next"'
         return Response(body, headers=headers, media_type="application/json")
 
     @routes.get(
@@ -107,18 +110,19 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
         responses={**answers(400, 404, 410, 429), 200: _EVENTS},
     )
     async def changes(
+        request: Request,
         view: Name,
         since: Annotated[str | None, Query(description="A cursor; `oldest` for all that are kept")] = None,
         last_event_id: Annotated[str | None, Header(description="Go on after this cursor")] = None,
     ) -> Response:
         """Changes as they come, as server-sent events. An event's id is the cursor after it."""
-        backend.feeds.check()
-        store, own = await backend.read(_open_changes, backend, view, last_event_id or since)
+        ticket = backend.feeds.admit(caller_of(request).account)
+        store, own = await ticket.through(backend.read(_open_changes, backend, view, last_event_id or since))
 
         def at_end() -> ViewChanges:
             return ViewChanges(store, view, Cursor(store.progress(view).commit))
 
-        return EventStream(lambda: backend.feeds.follow((store, view), own, at_end))
+        return EventStream(lambda: backend.feeds.follow((store, view), own, at_end), ticket)
 
     @routes.get("/views/{view}/{key:path}", response_model=dict[str, Any], responses=answers(400, 404, 410, 504))
     async def row(

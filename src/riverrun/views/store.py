@@ -128,6 +128,11 @@ class Store(ABC):
         """The rows a selection means, the visible columns. Its values are never read as part of a query."""
 
     @abstractmethod
+    def page(self, view: str, selection: Selection, size: int, timeout: float | None = None) -> tuple[pa.Table, bool]:
+        """The same up to about `size` bytes, at least one row, all of one state of the view; and whether there are more.
+        What takes longer than `timeout` seconds is stopped with `TimedOut`."""
+
+    @abstractmethod
     def matching(self, spec: ViewSpec, rows: pa.Table, where: str) -> pa.Table:
         """Those rows, of a version of the view, for which a condition holds that `fetch` would take."""
 

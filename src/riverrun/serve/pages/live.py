@@ -23,7 +23,6 @@ async def changes(history: History, draw: Draw, asked: Asked) -> AsyncGenerator[
     sent: dict[str, str] = {}
     last = time.monotonic()
     history.viewers += 1
-    backend.feeds.clients += 1
     try:
         while not backend.feeds.is_closed:
             begun = time.monotonic()
@@ -45,7 +44,6 @@ async def changes(history: History, draw: Draw, asked: Asked) -> AsyncGenerator[
                 await asyncio.sleep(min(left, _LOOK))
     finally:
         history.viewers -= 1
-        backend.feeds.clients -= 1
 
 
 def draw_shared(history: History, draw: Draw, asked: Asked) -> Drawn:

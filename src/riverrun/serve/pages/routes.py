@@ -12,7 +12,9 @@ from starlette.responses import RedirectResponse, Response
 from riverrun.errors import NotFound, RiverrunError
 from riverrun.serve.backend import Backend
 from riverrun.serve.body import receive_body
+from riverrun.serve.caller import caller_of
 from riverrun.serve.flows import Flows
+from riverrun.serve.guard import QUERIES
 from riverrun.serve.pages import (
     alerts_page,
     epochs_page,
@@ -55,7 +57,7 @@ _DRAWN: dict[str, Draw] = {
 }
 _HTML = "text/html; charset=utf-8"
 _SECONDS = 300  # that a browser may keep scripts and styles
-_FORM = 10_000  # bytes that a form may have
+_FORM = 1 << 16  # bytes that a form may have
 # A browser says where a form that is posted comes from only if it may; without one, nobody has to know.
 _POSTING = {"referrer-policy": "same-origin"}
 
@@ -72,8 +74,8 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
             is_live = "text/event-stream" in request.headers.get("accept", "")
             asked = _asked(request, is_live)
             if is_live:
-                backend.feeds.check()
-                return EventStream(lambda: live.changes(history, draw, asked))
+                ticket = backend.feeds.admit(f"{caller_of(request).account}, pages")
+                return EventStream(lambda: live.changes(history, draw, asked), ticket)
             return await backend.read(_render, history, draw, asked)
 
         app.add_api_route(path, page, methods=["GET"], include_in_schema=False, name=f"page {path}")
@@ -106,8 +108,17 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
             return await backend.read(_refuse, history, asked, error)
         return RedirectResponse(keep_local(asked.get("back", "/")), 303)
 
+    async def query(request: Request) -> Response:
+        """The page of all views with the answer to what was asked. Only a form of ours gets here: see `serve.guard`."""
+        async with receive_body(request, _FORM, backend.memory) as body:
+            form = dict(parse_qsl(body.decode("utf-8", "replace")))
+        asked = Asked(_path(request), form, is_posted=True)
+        draw = control.on(views_page.draw) if control else views_page.draw
+        return await backend.read(_render, history, draw, asked)
+
     for path, draw in _DRAWN.items():
         add(path, control.on(draw) if control else draw)
+    app.add_api_route(QUERIES, query, methods=["POST"], include_in_schema=False)
     if control:
         app.add_api_route(control.path, press, methods=["POST"], include_in_schema=False)
     app.add_api_route(_GROUP, change_group, methods=["POST"], include_in_schema=False)
@@ -116,11 +127,9 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
 
 
 def _asked(request: Request, is_live: bool = False) -> Asked:
-    roles = request.scope.get("state", {}).get("roles")  # none where there are no tokens: everybody may do everything
-    may_change = roles is None or ADMIN in roles
     name = request.path_params.get("name", "")
     host = request.headers["host"]  # one of this server's: the guard has looked
-    return Asked(_path(request), dict(request.query_params), name, is_live, may_change, host)
+    return Asked(_path(request), dict(request.query_params), name, is_live, ADMIN in caller_of(request).roles, host)
 
 
 def _path(request: Request) -> str:

@@ -35,6 +35,7 @@ class Asked:
     is_live: bool = False  # asked again and again, for what has changed
     may_change: bool = True  # whether the one who asks may do more than look
     host: str = "127.0.0.1:8400"  # by which the server was asked
+    is_posted: bool = False  # with a form of ours, which another site cannot send
 
     def get(self, name: str, default: str = "") -> str:
         return self.query.get(name, default)
@@ -42,7 +43,9 @@ class Asked:
     def whole(self, name: str, default: int, most: int) -> int:
         """A number from 0 to `most`; anything else is the default."""
         text = self.get(name)
-        return min(int(text), most) if text.isascii() and text.isdigit() else default
+        if not text.isascii() or not text.isdigit():
+            return default
+        return min(int(text), most) if len(text) <= len(str(most)) else most
 
     def link(self, **changed: str | int | None) -> str:
         """This address with some of its query changed; None leaves a part out."""
@@ -54,12 +57,12 @@ class Asked:
 @dataclass(frozen=True)
 class Drawn:
     """A page: its title, and its parts by id, in order. Parts whose HTML has changed are sent again, but for `still`:
-    an answer to somebody's question stays as it was given."""
+    a question that somebody asked, and its answer, stay as they were given."""
 
     title: str
     regions: dict[str, Html]
     every: float = 1.0  # seconds between two looks
-    still: str | None = None
+    still: tuple[str, ...] = ()
     posts: bool = False  # there is a form on it that does something
 
 
@@ -91,7 +94,7 @@ def document(drawn: Drawn, history: History, asked: Asked) -> Html:
         tag("link", rel="stylesheet", href=f"{ROOT}/static/style.css"),
         tag("script", type="module", src=f"{ROOT}/static/live.js"),
     )
-    regions = [tag("div", html, id=name, data_live=name != drawn.still) for name, html in drawn.regions.items()]
+    regions = [tag("div", html, id=name, data_live=name not in drawn.still) for name, html in drawn.regions.items()]
     body = tag(
         "body",
         tag("a", "Skip to content", href="#content", class_="skip"),

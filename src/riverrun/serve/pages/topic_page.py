@@ -41,7 +41,7 @@ def draw(history: History, asked: Asked) -> Drawn:
     regions["readers"] = _readers(find_readers(history).get(topic.name, []))
     regions["partitions"] = _partitions(description)
     regions["schema"] = _schema(topic, description)
-    return Drawn(topic.name, regions, still="found")
+    return Drawn(topic.name, regions, still=("found",))
 
 
 def _numbers(history: History, name: str, description: dict[str, Any]) -> Html:

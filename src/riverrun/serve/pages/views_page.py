@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from riverrun.errors import RiverrunError
+from riverrun.serve.guard import QUERIES
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Html, join, tag
 from riverrun.serve.pages.quantities import ago, number, span_text
@@ -26,10 +27,13 @@ def draw(history: History, asked: Asked) -> Drawn:
     regions["views"] = table(
         f"{len(specs)} views", heads(names, ["Rows"]), [_row(history, store, spec) for spec in specs]
     )
-    regions["ask"] = _ask(store, specs, asked)
-    if asked.get("sql").strip() and not asked.is_live:
-        regions["answer"] = _answer(store, asked.get("sql"))
-    return Drawn("Views", regions, still="answer")
+    if not asked.is_live:
+        regions["ask"] = _ask(store, specs, asked)
+        if asked.get("sql").strip():
+            regions["answer"] = (
+                _answer(store, asked.get("sql")) if asked.is_posted else empty("Press Run for its answer")
+            )
+    return Drawn("Views", regions, still=("ask", "answer"), posts=True)
 
 
 def count_rows(history: History, store: Store, view: str) -> int:
@@ -71,8 +75,8 @@ def _form(specs: list[ViewSpec], asked: Asked) -> Html:
             "form",
             tag("label", said, area, class_="grow"),
             tag("button", "Run", type="submit"),
-            method="get",
-            action=f"{asked.path}#answer",
+            method="post",
+            action=f"{QUERIES}#answer",
         ),
     )
 

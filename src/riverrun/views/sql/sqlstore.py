@@ -169,6 +169,12 @@ class SqlStore(Store):
             kept = self._tables.select(db, row, selection)
         return row.layout.give_back(kept)
 
+    def page(self, view: str, selection: Selection, size: int, timeout: float | None = None) -> tuple[pa.Table, bool]:
+        with self.database.reading(timeout) as db:
+            row = catalogue.need_view(db, view)
+            kept, more = self._tables.page(db, row, selection, size)
+        return row.layout.give_back(kept), more
+
     def matching(self, spec: ViewSpec, rows: pa.Table, where: str) -> pa.Table:
         import polars as pl
 

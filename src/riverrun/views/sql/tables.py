@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from riverrun.errors import Invalid
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+_FIRST_ROWS = 32  # of a page that is limited in bytes; then there are four times as many, while they are small
 _DIRECTIONS = (" asc nulls first", " desc nulls last")
 _OWN = '"riverrun:{}"'  # how kept columns are called beside those that people name: no column may be called so
 
@@ -137,6 +139,25 @@ class ViewTables(ABC):
         with self.asking(view, where):
             rows = db.all(f"select {self.kept(view.layout, written)} from {source}{condition}{rest}")
         return self.fetched(view, rows)
+
+    def page(self, db: Transaction, view: ViewRow, selection: Selection, size: int) -> tuple[pa.Table, bool]:
+        """The same up to about so many bytes; and whether there are more rows."""
+        import pyarrow as pa
+
+        wanted = (1 << 61) if selection.limit is None else selection.limit
+        parts: list[pa.Table] = []
+        rows, taken, asked = 0, 0, _FIRST_ROWS
+        more = True
+        while more and rows < wanted and (not parts or taken < size):
+            asked = min(asked, wanted - rows)
+            part = self.select(db, view, replace(selection, limit=asked + 1, offset=selection.offset + rows))
+            more = part.num_rows > asked
+            parts.append(part.slice(0, asked))
+            rows += parts[-1].num_rows
+            taken += part.nbytes
+            # Rows are of about one size, mostly.
+            asked = max(1, min(asked * 4, int((size - taken) * rows / max(taken, 1))))
+        return pa.concat_tables(parts) if parts else self.fetched(view, []), more and bool(rows)
 
     def select(self, db: Transaction, view: ViewRow, selection: Selection) -> pa.Table:
         """The kept rows that a selection means."""
