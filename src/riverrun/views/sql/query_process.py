@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from riverrun.errors import Invalid, TimedOut, Unavailable
+from riverrun.errors import Invalid, TimedOut, Transient, Unavailable
 from riverrun.views.sql.query_message import LENGTH_BYTES, Answer, Question, framed, read_answer
 
 MOST_BYTES = 64 << 20  # of an answer
@@ -35,14 +35,17 @@ class QueryProcess:
 
     def __init__(self) -> None:
         path = os.pathsep.join(os.path.abspath(part) for part in sys.path)
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "riverrun.views.sql.query_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": path, "LC_ALL": "C.UTF-8"},
-            start_new_session=True,  # Ctrl-C is for this process
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "riverrun.views.sql.query_worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": path, "LC_ALL": "C.UTF-8"},
+                start_new_session=True,  # Ctrl-C is for this process
+            )
+        except OSError as error:
+            raise Transient(f"no process can be started for a query ({error.strerror})") from None
         assert self._process.stdin is not None and self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._from, False)
