@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -35,10 +36,22 @@ def test_a_mismatch_is_named(store, change, what):
         store.declare(revenue(**change))
 
 
-@pytest.mark.parametrize("name", ["riverrun:flows", "sqlite_x", "pg_x", "", "x" * 201, "a\0b"])
+ODD = ["riverrun:flows", "", "x" * 201, "a\0b", "..", "a/b", "totals\n", "<script>", "a b", "é"]
+
+
+@pytest.mark.parametrize("name", ["sqlite_x", "pg_x", *ODD])
 def test_names_that_cannot_be(name):
     with pytest.raises(Invalid):
         revenue(name=name)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_flows_that_cannot_be(store, name):
+    """L8: a name becomes part of paths and addresses, whoever gives it."""
+    for declare in (lambda: revenue(flow=name), lambda: store.take_fence(name), lambda: store.raise_fence(name, 1)):
+        with pytest.raises(Invalid, match="cannot be the name of a flow"):
+            declare()
+    assert store.flows() == []
 
 
 @pytest.mark.parametrize(
@@ -46,24 +59,25 @@ def test_names_that_cannot_be(name):
     ['say "hi"', "it's", "select", "Mixed Case", "a;drop table x", "é-ü.1", "100%", "a?b", "--", "rows", "t"],
 )
 def test_odd_names_are_only_names(store, name):
-    column = name + "!"
+    """Of columns any; of views those that SQL has a meaning for."""
+    column, view_name = name + "!", name if re.fullmatch(r"[\w.-]+", name, re.ASCII) else "odd"
     schema = f"`{name}` string, `{column}` timestamp, `_x` bigint, `C0` bigint, c1 bigint, xmin bigint"
-    flow = ViewFlow(store, ViewSpec(name, "shop", schema, (name,)))
+    flow = ViewFlow(store, ViewSpec(view_name, "shop", schema, (name,)))
     at = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    flow.commit({name: weighted(schema, ("k", at, 1, 2, 3, 4, 1))})
+    flow.commit({view_name: weighted(schema, ("k", at, 1, 2, 3, 4, 1))})
     flow.commit(
-        {name: weighted(schema, ("k", at, 1, 2, 3, 4, -1), ("k", at, 5, 6, 7, 8, 1), (None, at, 0, 0, 0, 0, 1))}
+        {view_name: weighted(schema, ("k", at, 1, 2, 3, 4, -1), ("k", at, 5, 6, 7, 8, 1), (None, at, 0, 0, 0, 0, 1))}
     )
-    view = View(store, name)
+    view = View(store, view_name)
     row = {name: "k", column: at, "_x": 5, "C0": 6, "c1": 7, "xmin": 8}
     quoted, quoted_column = (part.replace('"', '""') for part in (name, column))
     assert view.get("k") == row
     assert view.rows(where=f"\"{quoted}\" = 'k' and \"{quoted_column}\" >= '2026-01-01 12:00:00'") == [row]
-    assert view.sql(f'select count(*) as n from "{quoted}"') == [{"n": 2}]
+    assert view.sql(f'select count(*) as n from "{view_name}"') == [{"n": 2}]
     assert sorted(change.op for change in view.changes(timeout=0)) == ["insert", "insert", "update"]
-    store.drop(name)
+    store.drop(view_name)
     with pytest.raises(NotFound):
-        View(store, name)
+        View(store, view_name)
 
 
 def test_a_dropped_view_can_be_declared_anew(store):

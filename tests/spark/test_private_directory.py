@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -53,6 +55,23 @@ def test_it_goes_with_its_process_and_what_a_kill_left_with_the_next(tmp_path: P
     for process in (ended, living):
         process.communicate()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_was_taken_for_abandoned_before_it_was_locked_is_made_again(tmp_path: Path, monkeypatch) -> None:
+    taken: list[str] = []
+    lock = fcntl.flock
+
+    def flock(file: int, how: int) -> None:
+        if not taken:
+            taken.extend(map(str, tmp_path.iterdir()))
+            shutil.rmtree(taken[0])
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    made = PrivateDirectory(str(tmp_path))
+    assert taken and made.path not in taken
+    assert os.path.isdir(made.path)
+    made.remove()
 
 
 def test_a_java_for_a_cluster_is_not_where_others_could_put_one(tmp_path: Path, monkeypatch) -> None:

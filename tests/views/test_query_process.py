@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -15,8 +16,9 @@ import numpy as np
 import psutil
 import pytest
 
-from riverrun.errors import Invalid, TimedOut
+from riverrun.errors import Invalid, TimedOut, Transient
 from riverrun.views import ViewSpec, open_store
+from riverrun.views.sql import query_process
 from riverrun.views.sql.query_message import Answer, Question, framed, packed, read_answer
 from riverrun.views.sql.query_process import LENGTH_BYTES, QueryProcesses, shared_processes
 
@@ -175,6 +177,15 @@ def test_a_process_can_write_no_file(tmp_path):
         [pid, *_] = children()
         assert psutil.Process(pid).rlimit(psutil.RLIMIT_FSIZE) == (0, 0)
         assert psutil.Process(pid).rlimit(psutil.RLIMIT_AS)[1] < 8 << 30
+
+
+def test_a_machine_that_has_no_room_for_a_process(monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(query_process.subprocess, "Popen", refuse)
+    with pytest.raises(Transient, match=r"no process can be started for a query \(Too many open files\)"):
+        QueryProcesses().ask(Question("x", "select 1", [], 1.0, 1))
 
 
 def test_what_travels_arrives_as_it_was():

@@ -54,7 +54,7 @@ def make() -> str:
 
     path = location(find_java(), spark_home())
     durable.make_directory(os.path.dirname(path))
-    with open(f"{os.path.dirname(path)}/lock", "w", encoding="utf-8") as lock:
+    with open(f"{os.path.dirname(path)}/lock", "wb", opener=durable.open_file) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if os.path.exists(path):
             return path

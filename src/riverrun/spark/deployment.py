@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from pyspark.cloudpickle import loads
 
+from riverrun import durable
 from riverrun.log.topic import Topic
 from riverrun.river import River
 from riverrun.runtime.compile.job import Job
@@ -50,8 +51,7 @@ class Deployment:
     def finish(self, asked: bool) -> None:
         """Ask the planner to end the input, or not to."""
         if asked:
-            with open(self.finish_mark, "w", encoding="utf-8"):
-                pass
+            os.close(durable.open_file(self.finish_mark, os.O_WRONLY | os.O_CREAT))
         elif os.path.exists(self.finish_mark):
             os.unlink(self.finish_mark)
 

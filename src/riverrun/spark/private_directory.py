@@ -27,9 +27,7 @@ class PrivateDirectory:
     def __init__(self, place: str | None = None) -> None:
         place = place or _place()
         _remove_abandoned(place)
-        self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=place)
-        self._lock = durable.open_file(f"{self.path}/lock", os.O_RDWR | os.O_CREAT)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.path, self._lock = _make(place)
         self._owner = os.getpid()
 
     def remove(self) -> None:
@@ -48,6 +46,16 @@ def private_directory() -> str:
             _made = PrivateDirectory()
             atexit.register(_made.remove)
         return _made.path
+
+
+def _make(place: str) -> tuple[str, int]:
+    while True:
+        path = tempfile.mkdtemp(prefix=_PREFIX, dir=place)
+        lock = durable.open_file(f"{path}/lock", os.O_RDWR | os.O_CREAT)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.exists(f"{path}/lock"):
+            return path, lock
+        os.close(lock)  # before it was locked, somebody took it for one that was left
 
 
 def _place() -> str:

@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 
 from riverrun import ddl
+from riverrun.columns import check_name
 from riverrun.durations import Duration, micros
 from riverrun.errors import Conflict, Invalid, did_you_mean
 from riverrun.views.columns import is_nested
 
-_RESERVED = ("riverrun:", "sqlite_", "pg_")
-_LONGEST = 200
+_RESERVED = ("sqlite_", "pg_")
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class ViewSpec:
         object.__setattr__(self, "indexes", tuple(map(tuple, self.indexes)))
         object.__setattr__(self, "history_micros", None if self.history is None else micros(self.history))
         _check_name(self.name)
+        check_name(self.flow, "flow")
         names = [column.name for column in columns]
         _check_columns(self.name, names)
         for name in (*self.key, *self.hidden, *chain.from_iterable(self.indexes)):
@@ -125,8 +126,7 @@ def _show(value: object) -> str:
 
 
 def _check_name(name: str) -> None:
-    if not name or len(name) > _LONGEST or "\0" in name:
-        raise Invalid(f"not a name for a view: {name!r}", hint=f"Use 1 to {_LONGEST} characters")
+    check_name(name, "view")
     if name.lower().startswith(_RESERVED):
         raise Invalid(f"view {name!r}: names that begin with {', '.join(_RESERVED)} belong to the stores")
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from riverrun.errors import Invalid, TimedOut, Unavailable
+from riverrun.errors import Invalid, TimedOut, Transient, Unavailable
 from riverrun.views.sql.query_message import LENGTH_BYTES, Answer, Question, framed, read_answer
 
 MOST_BYTES = 64 << 20  # of an answer
@@ -30,23 +30,22 @@ _GRACE = 0.5  # seconds for a process to say itself that time is up
 _CONNECTING = 15.0  # seconds more, where there is a server to be reached first
 
 
-class _Left(Exception):
-    """A process had nothing to do for too long."""
-
-
 class QueryProcess:
-    """One process. It answers one query at a time, and is of no use any more when `ask` raises."""
+    """One process. It answers one query at a time, and is of no use any more when `ask` gives or raises anything else."""
 
     def __init__(self) -> None:
         path = os.pathsep.join(os.path.abspath(part) for part in sys.path)
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "riverrun.views.sql.query_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": path, "LC_ALL": "C.UTF-8"},
-            start_new_session=True,  # Ctrl-C is for this process
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "riverrun.views.sql.query_worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": path, "LC_ALL": "C.UTF-8"},
+                start_new_session=True,  # Ctrl-C is for this process
+            )
+        except OSError as error:
+            raise Transient(f"no process can be started for a query ({error.strerror})") from None
         assert self._process.stdin is not None and self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._from, False)
@@ -56,8 +55,8 @@ class QueryProcess:
             self.end()
             raise Unavailable("the process that answers queries did not start", hint="Is there memory left?") from None
 
-    def ask(self, question: Question) -> Answer:
-        """The answer; `TimedOut` when there is none in time."""
+    def ask(self, question: Question) -> Answer | None:
+        """The answer; `TimedOut` when there is none in time, None when the process had left for want of questions."""
         patience = None if question.timeout is None else question.timeout + _GRACE
         if patience is not None and question.schema is not None:
             patience += _CONNECTING
@@ -69,15 +68,13 @@ class QueryProcess:
         except TimeoutError:
             raise too_late(question.timeout) from None
         except (EOFError, BrokenPipeError):
-            raise self._ended(question) from None
-
-    def _ended(self, question: Question) -> Exception:
-        code = self._process.wait()
-        if code == 0:
-            return _Left()
-        if code == -signal.SIGXCPU:
-            return too_late(question.timeout)
-        return Invalid("sql: the query ended the process that ran it", hint="It may need too much memory; ask for less")
+            code = self._process.wait()
+            if code == 0:
+                return None
+            if code == -signal.SIGXCPU:
+                raise too_late(question.timeout) from None
+            hint = "It may need too much memory; ask for less"
+            raise Invalid("sql: the query ended the process that ran it", hint=hint) from None
 
     def _write(self, data: bytes) -> None:
         sent = memoryview(data)
@@ -137,18 +134,17 @@ class QueryProcesses:
             process = process or QueryProcess()
             try:
                 answer = process.ask(question)
-            except _Left:
-                process.end()
-                continue
             except msgspec.DecodeError:
                 process.end()
                 raise Invalid("sql: the query damaged the process that ran it") from None
             except BaseException:
                 process.end()
                 raise
-            with self._lock:
-                self._idle.append(process)
-            return answer
+            if answer is not None:
+                with self._lock:
+                    self._idle.append(process)
+                return answer
+            process.end()
 
     def close(self) -> None:
         """End those that wait for a query. After a fork they belong to the other process."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from riverrun.columns import check_name
 from riverrun.durations import Duration, micros
 from riverrun.errors import Conflict, Invalid
 from riverrun.failpoints import failpoint
@@ -40,6 +41,7 @@ class SqlStore(Store):
         self._rebuilds = TableRebuilds(self._tables, self._changes)
 
     def take_fence(self, flow: str, run: str | None = None) -> int:
+        check_name(flow, "flow")
         with self.database.writing(flow) as db:
             row = flow_progress.find_flow(db, flow)
             last = replace(row.last, fence=row.last.fence + 1, run=run or this_run())
@@ -47,6 +49,7 @@ class SqlStore(Store):
         return last.fence
 
     def raise_fence(self, flow: str, fence: int, run: str | None = None) -> None:
+        check_name(flow, "flow")
         with self.database.writing(flow) as db:
             row = flow_progress.find_flow(db, flow)
             row.last.refuse_older(flow, fence)
