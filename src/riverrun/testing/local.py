@@ -30,6 +30,7 @@ from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.compiler import compile_flow
 from riverrun.runtime.epoch import compute_epoch
 from riverrun.runtime.ledger import entries
+from riverrun.runtime.opening import topic_of
 from riverrun.runtime.outputs import declare_views, output_specs
 from riverrun.runtime.plan import Limit, Plan
 from riverrun.runtime.planner import Planner
@@ -223,14 +224,8 @@ def watermarks(plan: Plan, flow: Flow) -> dict[str, datetime | None]:
 def input_specs(flow: Flow, given: Iterable[TopicSpec], partitions: int) -> list[TopicSpec]:
     """The topics a flow reads, as `given` says or else as the flow does."""
     said = {spec.name: spec for spec in given}
-    found = []
-    for name, declared in flow.topics().items():
-        options: dict[str, Any] = {"time": declared.time, "producers": declared.producers}
-        if declared.key:
-            options["key"] = declared.key
-        spec = said.get(name) or TopicSpec(name, declared.schema, **options)
-        found.append(_in_partitions(spec, partitions))
-    return found
+    specs = [said.get(name) or topic_of(declared) for name, declared in flow.topics().items()]
+    return [_in_partitions(spec, partitions) for spec in specs]
 
 
 def _in_partitions(spec: TopicSpec, partitions: int) -> TopicSpec:
