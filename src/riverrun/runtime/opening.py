@@ -77,5 +77,10 @@ def _written_before(topic: Topic, flow: str, why: str) -> Conflict:
 def topic_of(declared: InputTopic) -> TopicSpec:
     """A topic that is to be made for a flow: as its rr.TopicSpec says, where the flow was given one, and as the flow says."""
     spec = declared.described if isinstance(declared.described, TopicSpec) else TopicSpec(declared.name)
-    options = {"key": declared.key, "time": declared.time, "producers": declared.producers}
-    return replace(spec, schema=declared.schema, **{name: value for name, value in options.items() if value})
+    return replace(
+        spec,
+        schema=declared.schema,
+        key=declared.key or spec.key,
+        time=declared.time or spec.time,
+        producers=declared.producers or spec.producers,
+    )
