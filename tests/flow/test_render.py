@@ -29,7 +29,7 @@ def test_mermaid(drawn: Flow) -> None:
         '  n1[("users")]\n'
         '  n2("where amount #gt; 10 and user #lt;#gt; #quot;x#quot;")\n'
         '  n3["tumbling 1 min by user: n = count(), total = sum(amount)"]\n'
-        '  n4["inner lookup on user"]\n'
+        '  n4["inner join on user with the table"]\n'
         '  n5("where n #gt; 100")\n'
         '  e0[["view revenue"]]\n'
         '  e1[["topic enriched"]]\n'
@@ -55,6 +55,7 @@ def test_json(drawn: Flow) -> None:
         "id": window["id"],
         "name": None,
         "kind": "window",
+        "word": "window",
         "label": "tumbling 1 min by user: n = count(), total = sum(amount)",
         "table": True,
         "stateful": True,
@@ -90,9 +91,9 @@ def test_every_kind_has_a_label(flow: Flow, orders: Stream, users: Table) -> Non
         "group by user: n = count()": orders.group("user").agg(n=rr.count()),
         "all: n = count()": orders.group().agg(n=rr.count()),
         "top 2 by amount desc, at per user": orders.top(2, "amount desc, at", per="user"),
-        "left join_streams on user within -5 s … 2 s": orders.join(orders, "user", ("-5 s", "2 s"), how="left"),
+        "left join on user within -5 s … 2 s": orders.join(orders, "user", ("-5 s", "2 s"), how="left"),
         "inner as_of on user": orders.as_of(users, "user"),
-        "full join_tables on user = city": users.join(users, {"user": "city"}, how="full"),
+        "full join on user = city": users.join(users, {"user": "city"}, how="full"),
         "versus 7 d before": orders.window(tumbling("1 d")).agg(n=rr.count()).versus("7 d"),
         "changes": users.changes(),
     }

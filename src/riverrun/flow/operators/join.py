@@ -81,7 +81,7 @@ class Join(Node):
 
     @property
     def label(self) -> str:
-        return f"{self.how} {self.kind} on {', '.join(str(pair) for pair in self.on)}"
+        return f"{self.how} {self.word or self.kind} on {', '.join(str(pair) for pair in self.on)}"
 
     def key_types(self, number: int) -> Mapping[str, Type]:
         return {(pair.left, pair.right)[number]: pair.type for pair in self.on if pair.type is not None}

@@ -62,7 +62,12 @@ class Newest(Top):
     """The newest row per key by event time, of a stream that takes rows back."""
 
     kind = "newest"
+    word = "newest row"
     n: int = 1
+
+    @property
+    def label(self) -> str:
+        return f"newest row by {', '.join(self.per)}"
 
     @property
     def key(self) -> tuple[str, ...]:

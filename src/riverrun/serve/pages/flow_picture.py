@@ -68,7 +68,7 @@ def _picture_declared(history: History, past: FlowHistory, graph: Flow) -> Pictu
             Box(
                 id=node["id"],
                 shape=SOURCE if topic else OPERATOR,
-                title=node["name"] or topic or node["kind"],
+                title=node["name"] or topic or node["word"],
                 label=node["label"],
                 state=state,
                 word=word,
