@@ -253,6 +253,8 @@ class _TypeParser:
         if word in _SCALARS:
             return _SCALARS[word]
         if word in _TEXTS:
+            if self.peek() != ("mark", "("):
+                self.fail(f"{word} of {column!r} has no length", hint="Write string")
             self.numbers(word, 1)
             return _SCALARS["string"]
         if word in _DECIMALS:

@@ -156,6 +156,13 @@ def test_bad_csv_lines_are_named(case: str, orders: Any, tmp_path: Path) -> None
     assert ids(orders) == [1, 1, 2, 2, 3]
 
 
+def test_a_bad_line_is_not_announced_as_a_success(orders: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.ndjson").write_text('{"id": 1}\n')
+    result = orders("topic", "append", "orders", "a.ndjson")
+    assert (result.code, result.out) == (2, "")
+    assert "(nothing was appended; --skip-bad passes over bad lines)" in result.error
+
+
 def test_csv_with_times_as_the_topic_says(riverrun: Any, tmp_path: Path) -> None:
     ways = ("--naive", "utc", "--times", "s")
     riverrun("topic", "create", "clicks", "--schema", "at timestamp", "--partitions", "1", *ways)

@@ -51,7 +51,7 @@ DECLARATIONS: list[Any] = [
 def ids(order: list[int]) -> dict[int, str]:
     flow = Flow("shop")
     orders = flow.stream("orders", ORDERS, time="at")
-    users = flow.table("users", "user string, city string", key="user")
+    users = flow.table("users", "user string, city string", key="user", time="_received")
     return {number: DECLARATIONS[number](orders, users).node.id for number in order}
 
 

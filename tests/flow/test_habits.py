@@ -42,6 +42,20 @@ def test_methods_of_other_libraries_are_answered_with_ours(
     assert isinstance(caught.value, Invalid)
 
 
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        (lambda f: f.source("orders"), r"Use flow.stream\("),
+        (lambda f: f.sink("orders"), r"flow.view\("),
+        (lambda f: f.where("n > 1"), "Streams and tables have it"),
+        (lambda f: f.strem("orders"), "Did you mean 'stream'"),
+    ],
+)
+def test_methods_that_flows_have_elsewhere_are_answered(typed: Callable[[Any], object], ours: str) -> None:
+    with pytest.raises(AttributeError, match=rf"test_habits.py:\d+: a flow has no .*{ours}"):
+        typed(rr.Flow("shop"))
+
+
 def test_a_column_is_not_an_attribute(orders: Stream) -> None:
     with pytest.raises(
         AttributeError, match=r"test_habits.py:\d+: amount is a column of this stream. Columns are named"
@@ -54,6 +68,7 @@ def test_a_column_is_not_an_attribute(orders: Stream) -> None:
 def test_what_is_answered_is_not_there_under_that_name() -> None:
     """An answer for a method that exists would never be given."""
     assert not [name for name in habits.METHODS if hasattr(Stream, name) and hasattr(Table, name)]
+    assert not [name for name in habits.FLOW_METHODS if hasattr(rr.Flow, name)]
     assert not set(habits.FUNCTIONS) & set(rr.__all__)
 
 

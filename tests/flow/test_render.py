@@ -29,7 +29,7 @@ def test_mermaid(drawn: Flow) -> None:
         '  n1[("users")]\n'
         '  n2("where amount #gt; 10 and user #lt;#gt; #quot;x#quot;")\n'
         '  n3["tumbling 1 min by user: n = count(), total = sum(amount)"]\n'
-        '  n4["inner join on user"]\n'
+        '  n4["inner join on user with the table"]\n'
         '  n5("where n #gt; 100")\n'
         '  e0[["view revenue"]]\n'
         '  e1[["topic enriched"]]\n'
@@ -55,6 +55,7 @@ def test_json(drawn: Flow) -> None:
         "id": window["id"],
         "name": None,
         "kind": "window",
+        "word": "window",
         "label": "tumbling 1 min by user: n = count(), total = sum(amount)",
         "table": True,
         "stateful": True,

@@ -18,7 +18,7 @@ def shop(factor: int = 1) -> Flow:
     """Windows with late rows aside, groups, two depths, derived topics of a stream and of a table. With another factor,
     another flow: sums per user are so many times what they are."""
     flow = Flow("shop")
-    texts = flow.stream("orders", ORDERS, time="at", key="user", lateness="10 seconds")
+    texts = flow.stream("orders", ORDERS, time="at", key="user", lateness="10 seconds", idle=None)
     orders = texts.with_columns(amount="cast(amount as double)")  # fails for an amount that is no number
     windows = orders.where("amount > 0").window(tumbling("1 minute"), by="user", late=side("late-orders"))
     minutes = windows.agg(n=count(), total=total("amount * 2"))

@@ -9,6 +9,7 @@ import pytest
 from riverrun.errors import Conflict, Invalid
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count
+from riverrun.log.spec import TopicSpec
 from riverrun.river import River
 from riverrun.runtime.admission import changes
 from riverrun.runtime.bounds import together, write_positions
@@ -73,3 +74,13 @@ def test_topics_that_a_flow_writes_by_itself_have_names_of_their_own(tmp_path: P
         flow.view("all", rows.select("user").union(flow.stream("orders.quarantine", "user string").select("user")))
         with pytest.raises(Invalid, match="flow shop cannot write topic orders.quarantine: it reads it, too"):
             open_outputs(river, flow, compile_flow(flow, 2), open_inputs(river, flow), "")
+
+
+def test_a_topic_that_is_made_for_a_flow_is_as_its_description_says(tmp_path: Path) -> None:
+    """All of it: what is taken for a time, too, which decides what can be appended."""
+    spec = TopicSpec("orders", "user string, at timestamp", time="at", naive="utc", times="ms", partitions=2)
+    flow = Flow("shop")
+    flow.view("all", flow.stream(spec, key="user"))
+    with River(tmp_path) as river:
+        made = open_inputs(river, flow)["orders"].spec
+    assert (made.naive, made.times, made.partitions, made.key, made.time) == ("utc", "ms", 2, ("user",), "at")

@@ -25,7 +25,7 @@ EPOCHS = st.lists(st.tuples(st.lists(ROW, max_size=5), st.lists(PERSON, max_size
 def everything() -> rr.Flow:
     flow = rr.Flow("everything")
     rows = flow.stream("rows", "k string, n int, at timestamp", time="at", lateness="10 s")
-    people = flow.table("people", "k string, city string", key="k")
+    people = flow.table("people", "k string, city string", key="k", time="_received")
     late = rr.correct("20 s")
     flow.view("minutes", rows.window(rr.tumbling("10 s"), by="k", late=late).agg(n=rr.count(), d=rr.distinct("n")))
     flow.view("all", rows.window(rr.hopping("20 s", "5 s")).agg(total=rr.sum("n"), some=rr.collect("n")))

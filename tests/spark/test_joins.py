@@ -17,8 +17,12 @@ pytestmark = pytest.mark.spark
 
 def joins() -> Flow:
     flow = Flow("joins")
-    orders = flow.stream("orders", "n int, user string, item string, at timestamp", time="at", lateness="20 seconds")
-    payments = flow.stream("payments", "m bigint, user string, at timestamp", time="at", lateness="20 seconds")
+    orders = flow.stream(
+        "orders", "n int, user string, item string, at timestamp", time="at", lateness="20 seconds", idle=None
+    )
+    payments = flow.stream(
+        "payments", "m bigint, user string, at timestamp", time="at", lateness="20 seconds", idle=None
+    )
     users = flow.table("users", "user string, city string", key="user")
     items = flow.table("items", "item string, kind string, weight int", key="item")
     prices = flow.table("prices", "item string, price int, since timestamp", key="item", time="since")

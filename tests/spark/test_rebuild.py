@@ -31,7 +31,7 @@ def orders(start: int, stop: int) -> list[dict]:
 
 def shop(amount: str = "amount", least: int = 9) -> Flow:
     flow = Flow("shop")
-    source = flow.stream("orders", ORDERS, time="at", key="user", lateness="10 seconds")
+    source = flow.stream("orders", ORDERS, time="at", key="user", lateness="10 seconds", idle=None)
     flow.view("minutes", source.window(tumbling("1 minute"), by="user").agg(n=count(), total=total(amount)))
     flow.view("totals", source.group("user").agg(n=count(), total=total(amount)))
     flow.view("large", source.where(f"amount >= {least}"))

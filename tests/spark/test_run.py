@@ -26,7 +26,7 @@ def orders(start: int, stop: int) -> list[dict]:
 
 def shop() -> Flow:
     flow = Flow("shop")
-    source = flow.stream("orders", ORDERS, time="at", key="user", lateness="10 seconds")
+    source = flow.stream("orders", ORDERS, time="at", key="user", lateness="10 seconds", idle=None)
     per_minute = source.where("amount > 0").window(tumbling("1 minute"), by="user")
     flow.view("revenue", per_minute.agg(n=count(), total=total("amount * 2")))
     flow.view("totals", source.group("user").agg(n=count(), total=total("amount")))

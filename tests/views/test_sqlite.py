@@ -254,3 +254,8 @@ def test_queries_cannot_reach_other_files(store, tmp_path):
 def test_a_string_that_is_not_utf8_is_the_mistake_of_the_query(store):
     with pytest.raises(Invalid, match="sql: Could not decode to UTF-8"):
         store.query("select cast(x'ff' as text)")
+
+
+def test_a_query_where_there_are_no_views_says_so(path):
+    with open_store(path) as store, pytest.raises(Invalid, match="no such table: nope. There are no views yet; a run"):
+        store.query("select * from nope")

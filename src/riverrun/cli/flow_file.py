@@ -43,6 +43,9 @@ def load_flow(path: str) -> Flow:
     if flow is not None:
         raise Invalid(f"{path}: `flow` is {_describe(flow)}, not a flow", hint="Write: flow = rr.Flow(…)")
     others = [name for name, value in vars(module).items() if isinstance(value, Flow)]
+    if len(others) > 1:
+        hint = f"A run takes one. Say which: flow = {others[0]}; the others go into files of their own"
+        raise Invalid(f"{path} has {len(others)} flows ({', '.join(others)}), and none is called `flow`", hint=hint)
     hint = f"Call it so: flow = {others[0]}" if others else 'Write: flow = rr.Flow("name")'
     raise Invalid(f"{path} has no `flow`", hint=hint)
 

@@ -43,6 +43,7 @@ _SETTINGS = f"""# Settings
 
 A settings file (`riverrun.toml`, for `River.from_config`) wins over the default, the environment over the file, an
 argument over both. In the file the names are as they stand here; in the environment they are `RIVERRUN_<NAME>`.
+A name that is neither a setting nor a place below is an error, in the environment too, so that a typo is not ignored.
 Sizes are written as `64 MiB` or `10 kB`, durations as `10 seconds` or `250 ms`.
 
 | setting | environment | default | what it is |

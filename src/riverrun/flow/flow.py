@@ -8,21 +8,22 @@ flow.view("revenue", orders.group("user").agg(total=sum("amount")))
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from riverrun.columns import check_name
 from riverrun.durations import Duration
-from riverrun.errors import Invalid
+from riverrun.errors import Invalid, did_you_mean
 from riverrun.flow import ends, names
 from riverrun.flow.analysis import below, sources
 from riverrun.flow.graph import Graph, InputTopic, WrittenTopic
+from riverrun.flow.habits import FLOW_METHODS
 from riverrun.flow.names import Names
 from riverrun.flow.operators.ends import AlertEnd, End, TopicEnd, ViewEnd
 from riverrun.flow.operators.node import Node
 from riverrun.flow.operators.source import StreamSource
 from riverrun.flow.operators.table import TableSource
 from riverrun.flow.place import caller, declaration
-from riverrun.flow.relation import Relation
+from riverrun.flow.relation import Misplaced, Relation
 from riverrun.flow.render import document, mermaid
 from riverrun.flow.source import UNSAID, TopicLike, Unsaid, declared, source
 from riverrun.flow.stream import Stream
@@ -145,6 +146,13 @@ class Flow:
         """A picture as Mermaid text, or with "json" the same as data."""
         names.choice("form", form, ("mermaid", "json"))
         return self.to_json() if form == "json" else mermaid(self.nodes, self.ends, self.graph.names)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(f"a flow has no {name!r}")
+        known = [name for name in dir(type(self)) if not name.startswith("_")]
+        hint = FLOW_METHODS.get(name) or did_you_mean(name, known)
+        raise Misplaced(f"{caller()}: a flow has no {name!r}", hint=hint)
 
     def __repr__(self) -> str:
         return f"<flow {self.name}: {len(self.nodes)} nodes, {len(self.ends)} ends>"

@@ -26,6 +26,7 @@ class InputTopic:
     time: str | None
     producers: str | None
     place: Place
+    described: object = None  # the rr.TopicSpec that said it, which also says how the topic is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ class Graph:
             key=known.key or topic.key,
             time=known.time or topic.time,
             producers=known.producers or topic.producers,
+            described=known.described or topic.described,
         )
 
     def write(self, topic: WrittenTopic) -> None:

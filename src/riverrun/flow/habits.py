@@ -75,3 +75,18 @@ FUNCTIONS = {
     **dict.fromkeys(("App", "Dataflow", "Application", "Pipeline"), 'Use rr.Flow("name")'),
     **dict.fromkeys(("connect", "open", "Client", "KafkaConsumer", "KafkaProducer"), 'Use rr.River("./river")'),
 }
+
+_READ = 'Use flow.stream("orders", "user string, at timestamp", time="at"), or flow.table(…) for a changelog'
+_RUN = "Use river.run(flow), or riverrun run FLOW.py"
+
+FLOW_METHODS = {
+    **dict.fromkeys(
+        ("source", "read", "from_topic", "from_source", "add_source", "readStream", "input", "consume"), _READ
+    ),
+    **dict.fromkeys(("sink", "output", "add_sink", "write", "writeStream", "to", "sink_to", "table_view"), _END),
+    **dict.fromkeys(("run", "start", "execute", "process"), _RUN),
+    **dict.fromkeys(
+        ("where", "filter", "select", "join", "group", "window", "map"),
+        'Streams and tables have it: flow.stream(…).where("amount > 5")',
+    ),
+}

@@ -30,6 +30,7 @@ def _described(node: Node, name: str | None) -> dict[str, Any]:
         "id": node.id,
         "name": name,
         "kind": node.kind,
+        "word": node.word or node.kind,
         "label": node.label,
         "table": node.is_table,
         "stateful": node.stateful,

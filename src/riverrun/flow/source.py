@@ -60,6 +60,7 @@ class Said:
     time: str | None
     key: Names | None
     producers: str | None
+    described: TopicLike | None = None
 
 
 def declared(
@@ -76,9 +77,8 @@ def declared(
             f"topic {topic.name!r}: the schema is not that of its TopicSpec: {text}", hint="Leave the schema out"
         )
     named = topic.key if isinstance(topic.key, str | list | tuple) else None
-    return Said(
-        topic.name, text or schema, time or _text(topic.time), key or named, producers or _text(topic.producers)
-    )
+    said_by = producers or _text(topic.producers)
+    return Said(topic.name, text or schema, time or _text(topic.time), key or named, said_by, topic)
 
 
 def _text(value: Any) -> str | None:
@@ -118,7 +118,8 @@ def source(
         "max_skew": positive("max_skew", max_skew) if max_skew is not None else None,
     }
     written = ddl.render(ddl.parse(text))
-    graph.read(InputTopic(topic, written, key, None if time in (RECEIVED, TIME) else time, producers, caller()))
+    own_time = None if time in (RECEIVED, TIME) else time
+    graph.read(InputTopic(topic, written, key, own_time, producers, caller(), said.described))
     return fields
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from riverrun.durations import Duration
@@ -78,7 +79,11 @@ class Stream(Relation):
             raise Invalid(f"not a window: {window!r}", hint='Write rr.tumbling("1 minute"), rr.session("5 minutes"), …')
         policy = late_policy(late)
         names.choice("emit", emit, ("final", "update"))
-        return Windowed(self, window, names.columns("by", by, self.schema), policy, emit)
+        groups = names.columns("by", by, self.schema)
+        if isinstance(window, Sliding):
+            kept = names.columns("keep", window.keep, self.schema)
+            window = replace(window, keep=tuple(name for name in kept if name not in groups))
+        return Windowed(self, window, groups, policy, emit)
 
     @declaration
     def sample(self, fraction: float, by: Names) -> Stream:
@@ -255,10 +260,11 @@ class Windowed:
     def agg(self, **aggregates: Aggregate) -> Table:
         """One row per window: the columns `by`, `window_start`, `window_end`, then one per aggregate."""
         rows = self._rows
-        for name in self._by:
+        keys = (*self._by, *(self._window.keep if isinstance(self._window, Sliding) else ()))
+        for name in keys:
             if name.lower() in (START, END):
                 raise Invalid(f"by: {name!r} is a column of the window itself", hint="Rename it with select")
-        measures = rows._measures(aggregates, (*self._by, START, END))
+        measures = rows._measures(aggregates, (*keys, START, END))
         for made in measures:
             if made.kind == "rate" and isinstance(self._window, Session):
                 hint = "Use rr.tumbling, rr.hopping or rr.sliding"

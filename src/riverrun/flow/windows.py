@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from riverrun.columns import check_name
 from riverrun.durations import Duration, show
 from riverrun.errors import Invalid
+from riverrun.flow.names import Names, listed
 from riverrun.flow.place import declaration
 from riverrun.flow.spans import positive, span
 
@@ -40,12 +41,13 @@ class Hopping:
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """`(t - size, t]` for every event time t of a key."""
+    """`(t - size, t]` for every event time t of a key, and for every row of that time that differs in columns to `keep`."""
 
     size: int
+    keep: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"sliding {show(self.size)}"
+        return f"sliding {show(self.size)}" + (f" with {', '.join(self.keep)}" if self.keep else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +130,10 @@ def hopping(size: Duration, every: Duration) -> Hopping:
 
 
 @declaration
-def sliding(size: Duration) -> Sliding:
-    """For each row of a key, the window of `size` that ends with it."""
-    return Sliding(positive("the window's size", size))
+def sliding(size: Duration, keep: Names | None = None) -> Sliding:
+    """For each row of a key, the window of `size` that ends with it. Results have the columns `keep` of that row, such as
+    its id; without, rows of the same key and time share one result."""
+    return Sliding(positive("the window's size", size), () if keep is None else tuple(listed("keep", keep)))
 
 
 @declaration

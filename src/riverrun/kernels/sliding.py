@@ -2,7 +2,8 @@
 
 A window is final when the watermark has passed t: its end belongs to it. A row belongs to the windows of all times in
 [t, t + size), so it is late when all of those are closed; one that is late for its own window only still counts in
-the later ones, and has no result of its own.
+the later ones, and has no result of its own. With columns to `keep`, rows of one time that differ in them have a result
+each, over the same window.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class SlidingKernel:
     """Aggregates over the last `size` of each key. `schema` has the columns `by` and those that are aggregated.
 
     `horizon` keeps closed windows that much longer, open to correction; `aside` hands late rows on; `update` shows
-    windows that are still open.
+    windows that are still open. `keep` has columns of the row that a window ends with.
     """
 
     by: tuple[str, ...]
@@ -43,21 +44,28 @@ class SlidingKernel:
     horizon: int = 0
     aside: bool = False
     update: bool = False
+    keep: tuple[str, ...] = ()
 
     @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
         rows = retained(self.by, self.schema, {"_anchor": pl.Boolean()})
         if not self._reissues:
             return {"rows": rows}
-        columns = {**{name: rows.schema[name] for name in self._key}, TIME: pl.Int64(), **self.aggregates.schema}
+        columns = {**{name: rows.schema[name] for name in self._moment}, **self.aggregates.schema}
+        identity = (TIME, *self.keep)
         return {
             "rows": rows,
-            "results": TableSpec(columns, identity=(TIME,), probe=self._key, bucket=TIME, route=self.by),
+            "results": TableSpec(columns, identity=identity, probe=self._key, bucket=TIME, route=self.by),
         }
 
     @property
     def _key(self) -> tuple[str, ...]:
         return keys(self.by)
+
+    @property
+    def _moment(self) -> tuple[str, ...]:
+        """What there is one result for."""
+        return (*self._key, TIME, *self.keep)
 
     @property
     def _reissues(self) -> bool:
@@ -75,7 +83,7 @@ class SlidingKernel:
         gone = self._take_away(rows, retractions)
         rows.put(accepted)
 
-        moments = [*self._key, TIME]
+        moments = list(self._moment)
         due = rows.scan(clock.start, clock.end).filter("_anchor").select(moments)
         if self._reissues:
             touched = pl.concat([accepted.select(moments), gone.select(moments)])
@@ -115,7 +123,7 @@ class SlidingKernel:
             state["rows"]
             .probe_range(numbers.select(self._key), max(lo, limit), behind)[0]
             .filter("_anchor")
-            .select(*self._key, TIME)
+            .select(self._moment)
             .unique(maintain_order=True)
         )
         return self._within_reach(issued, touched, numbers), self._within_reach(moments, touched, numbers)
@@ -143,11 +151,11 @@ class SlidingKernel:
         return trailing(key, time, at_key, at_time, self.size)
 
     def _difference(self, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-        return difference(self._visible(old), self._visible(new), [*self.by, TIME])
+        return difference(self._visible(old), self._visible(new), [*self.by, TIME, *self.keep])
 
     def _visible(self, results: pl.DataFrame) -> pl.DataFrame:
         starting = results.with_columns((pl.col(TIME) - self.size).alias(START))
-        return bounded(starting, self.by, list(self.aggregates.schema), self.size)
+        return bounded(starting, [*self.by, *self.keep], list(self.aggregates.schema), self.size)
 
 
 def _ranked(rows: pl.DataFrame, numbers: pl.DataFrame, order: Sequence[str]) -> pl.DataFrame:

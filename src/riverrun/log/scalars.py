@@ -10,7 +10,17 @@ from riverrun.errors import Invalid
 
 def plain_rows(rows: Sequence[Any]) -> list[Any]:
     """The rows with Python's own values in the place of NumPy's and pandas'; what is neither stays as it is."""
-    return [{name: _plain(value) for name, value in row.items()} if isinstance(row, Mapping) else row for row in rows]
+    return [_plain_row(number, row) if isinstance(row, Mapping) else row for number, row in enumerate(rows)]
+
+
+def _plain_row(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    made = {}
+    for name, value in row.items():
+        try:
+            made[name] = _plain(value)
+        except Invalid as error:
+            raise Invalid(f"row {number}, column {name!r}: {error.message}", hint=error.hint) from None
+    return made
 
 
 def _plain(value: Any) -> Any:

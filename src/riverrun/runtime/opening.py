@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from dataclasses import replace
 
 from riverrun.errors import Conflict, Fenced
 from riverrun.flow import Flow
@@ -28,8 +28,7 @@ def open_inputs(river: River, flow: Flow) -> dict[str, Topic]:
     opened = {}
     there = set(river.topics())
     for name, declared in flow.topics().items():
-        spec = TopicSpec(name, declared.schema, **_said(declared)) if name not in there else TopicSpec(name)
-        opened[name] = topic = river.topic(spec)
+        opened[name] = topic = river.topic(TopicSpec(name) if name in there else topic_of(declared))
         check_declared(declared, topic.spec)
     return {name: opened[name] for name in flow.inputs}
 
@@ -89,6 +88,13 @@ def _written_before(topic: Topic, flow: str, why: str) -> Conflict:
     )
 
 
-def _said(declared: InputTopic) -> dict[str, Any]:
-    options = {"key": declared.key, "time": declared.time, "producers": declared.producers}
-    return {name: value for name, value in options.items() if value}
+def topic_of(declared: InputTopic) -> TopicSpec:
+    """A topic that is to be made for a flow: as its rr.TopicSpec says, where the flow was given one, and as the flow says."""
+    spec = declared.described if isinstance(declared.described, TopicSpec) else TopicSpec(declared.name)
+    return replace(
+        spec,
+        schema=declared.schema,
+        key=declared.key or spec.key,
+        time=declared.time or spec.time,
+        producers=declared.producers or spec.producers,
+    )

@@ -77,8 +77,8 @@ def _window(node: Window, inputs: Mapping[str, Columns]) -> Kernel:
             return TumblingKernel(node.by, size, aggregates, columns, offset=offset, **policy)
         case windows.Hopping(size, every):
             return HoppingKernel(node.by, size, every, aggregates, columns, **policy)
-        case windows.Sliding(size):
-            return SlidingKernel(node.by, size, aggregates, columns, **policy)
+        case windows.Sliding(size, keep):
+            return SlidingKernel(node.by, size, aggregates, columns, keep=keep, **policy)
         case windows.Session(gap):
             return SessionKernel(node.by, gap, aggregates, columns, **policy)
 

@@ -23,7 +23,6 @@ from riverrun.durations import micros, to_micros
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.flow.analysis import sources
-from riverrun.flow.graph import InputTopic
 from riverrun.log.memory import MemoryLog
 from riverrun.log.spec import TopicSpec
 from riverrun.runtime import source
@@ -31,6 +30,7 @@ from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.compiler import compile_flow
 from riverrun.runtime.epoch import compute_epoch
 from riverrun.runtime.ledger import entries
+from riverrun.runtime.opening import topic_of
 from riverrun.runtime.outputs import declare_views, output_specs
 from riverrun.runtime.plan import Limit, Plan
 from riverrun.runtime.planner import Planner
@@ -224,18 +224,8 @@ def watermarks(plan: Plan, flow: Flow) -> dict[str, datetime | None]:
 def input_specs(flow: Flow, given: Iterable[TopicSpec], partitions: int) -> list[TopicSpec]:
     """The topics a flow reads, as `given` says or else as the flow does."""
     said = {spec.name: spec for spec in given}
-    found = []
-    for name, declared in flow.topics().items():
-        found.append(_in_partitions(said.get(name) or declared_spec(declared), partitions))
-    return found
-
-
-def declared_spec(declared: InputTopic, derived: bool = False) -> TopicSpec:
-    """A topic as a flow says it is. One that is derived by another flow may have null in its key."""
-    options: dict[str, Any] = {"time": declared.time, "producers": declared.producers}
-    if declared.key:
-        options |= {"key": declared.key, "null_keys": derived}
-    return TopicSpec(declared.name, declared.schema, **options)
+    specs = [said.get(name) or topic_of(declared) for name, declared in flow.topics().items()]
+    return [_in_partitions(spec, partitions) for spec in specs]
 
 
 def _in_partitions(spec: TopicSpec, partitions: int) -> TopicSpec:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from riverrun.errors import Invalid
 from riverrun.flow import Flow
 from riverrun.log.spec import TopicSpec
-from riverrun.testing.local import LocalRun, declared_spec
+from riverrun.runtime.opening import topic_of
+from riverrun.testing.local import LocalRun
 from riverrun.testing.result import Result, Rows
 from riverrun.testing.script import Append, Script, Step, steps
 
@@ -59,5 +61,6 @@ def _derived(flow: Flow, script: Sequence[Step], said: Collection[str]) -> list[
         appended = {step.topic: step.rows} if isinstance(step, Append) else step if isinstance(step, Mapping) else {}
         for topic, rows in appended.items():
             if isinstance(rows, Rows) and topic not in said:
-                found[topic] = declared_spec(flow.topics()[topic], derived=True)
+                spec = topic_of(flow.topics()[topic])
+                found[topic] = replace(spec, null_keys=True) if spec.key else spec
     return list(found.values())

@@ -14,7 +14,6 @@ class AsOf(Join):
     """Each row of the stream with the version of the table's row that was valid at the row's time."""
 
     kind = "as_of"
-    verb = "as_of"
     timed = True
     hands_on_receipt = True
     keeps_row_ids = True

@@ -39,7 +39,6 @@ class Output:
 class Join(Node):
     """Two inputs, equal in `on`. Key columns come first and once, then the others of the left and of the right."""
 
-    verb = "join"
     stateful = True
     input_names = ("left", "right")
     on: tuple[Pair, ...]
@@ -82,7 +81,7 @@ class Join(Node):
 
     @property
     def label(self) -> str:
-        return f"{self.how} {self.verb} on {', '.join(str(pair) for pair in self.on)}"
+        return f"{self.how} {self.word or self.kind} on {', '.join(str(pair) for pair in self.on)}"
 
     def key_types(self, number: int) -> Mapping[str, Type]:
         return {(pair.left, pair.right)[number]: pair.type for pair in self.on if pair.type is not None}

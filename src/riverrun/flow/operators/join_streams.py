@@ -16,6 +16,7 @@ class JoinStreams(Join):
     """Pairs with `lo ≤ right.time − left.time ≤ hi`, each once; rows without a partner when none can come any more."""
 
     kind = "join_streams"
+    word = "join"
     timed = True
     hands_on_receipt = True
     lo: int

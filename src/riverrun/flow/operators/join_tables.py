@@ -13,6 +13,7 @@ class JoinTables(Join):
     """The join of two tables as they are now, maintained: equal to SQL's after every epoch."""
 
     kind = "join_tables"
+    word = "join"
     key_travels = True
     retracts = True
 

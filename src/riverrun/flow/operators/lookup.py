@@ -13,8 +13,13 @@ class Lookup(Join):
     """Each row of the stream with the table's row of that key, in the newest version known when it is processed."""
 
     kind = "lookup"
+    word = "join"
     hands_on_receipt = True
     keeps_row_ids = True
+
+    @property
+    def label(self) -> str:
+        return f"{super().label} with the table"
 
     @property
     def retracts(self) -> bool:

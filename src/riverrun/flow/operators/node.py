@@ -38,8 +38,8 @@ class Node:
     """
 
     kind: ClassVar[str]
-    verb: ClassVar[str] = ""
-    """What people call it, where that is not its kind."""
+    word: ClassVar[str | None] = None
+    """What people wrote to get it, where that is not the kind."""
 
     stateful: ClassVar[bool] = False
     """A kernel runs it: its rows are brought together by `routes`, which adds a stage."""
@@ -160,7 +160,7 @@ class Node:
     @property
     def label(self) -> str:
         """What a picture says about it."""
-        return self.kind
+        return self.word or self.kind
 
     def reads_receipt(self, number: int) -> bool:
         """Whether the kernel needs to know when the rows of this input came in."""

@@ -62,8 +62,12 @@ class Newest(Top):
     """The newest row per key, of a stream that takes rows back, or whose rows come out in no order."""
 
     kind = "newest"
-    verb = "newest per key"
+    word = "newest row"
     n: int = 1
+
+    @property
+    def label(self) -> str:
+        return f"newest row by {', '.join(self.per)}"
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from riverrun.flow.aggregates import Measure, aggregated, resolve_aggregates
 from riverrun.flow.expressions import Wanted
 from riverrun.flow.operators.node import IDENTITY, Columns, InputTypes, Node
 from riverrun.flow.schema import TIMESTAMP, Schema
-from riverrun.flow.windows import Correct, Late, Session, Side, WindowKind
+from riverrun.flow.windows import Correct, Late, Session, Side, Sliding, WindowKind
 
 START, END = "window_start", "window_end"
 
@@ -31,16 +31,21 @@ class Window(Node):
     late: Late
     emit: str = field(default="final", metadata=IDENTITY)
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns that results have of rows: those of groups, and those that a sliding window keeps."""
+        return (*self.by, *self.window.keep) if isinstance(self.window, Sliding) else self.by
+
     @cached_property
     def schema(self) -> Schema:
         before = self.inputs[0].schema
-        keys = [(name, before[name]) for name in self.by]
+        keys = [(name, before[name]) for name in self.groups]
         made = [(part.name, part.type) for part in self.measures]
         return Schema((*keys, (START, TIMESTAMP), (END, TIMESTAMP), *made))
 
     @property
     def key(self) -> tuple[str, ...]:
-        return (*self.by, START, END)
+        return (*self.groups, START, END)
 
     @property
     def retracts(self) -> bool:
@@ -76,16 +81,16 @@ class Window(Node):
     def needs(self, wanted: Columns) -> tuple[Columns, ...]:
         read = {column for measure in self.measures for column in measure.columns}
         # late rows are written as they came
-        return (frozenset(read) | frozenset(self.inputs[0].schema if self.late_topics else self.by),)
+        return (frozenset(read) | frozenset(self.inputs[0].schema if self.late_topics else self.groups),)
 
     def reads(self, number: int, columns: Sequence[str]) -> Wanted:
-        wanted = aggregated(self.by, self.measures)
+        wanted = aggregated(self.groups, self.measures)
         if self.late_topics:
-            wanted += [(name, None) for name in self.inputs[0].schema if name not in self.by]
+            wanted += [(name, None) for name in self.inputs[0].schema if name not in self.groups]
         return wanted
 
     def passed_by(self, number: int) -> Columns:
-        return frozenset(self.inputs[0].schema) - frozenset(self.by) if self.late_topics else frozenset()
+        return frozenset(self.inputs[0].schema) - frozenset(self.groups) if self.late_topics else frozenset()
 
     def resolve(self, inputs: InputTypes) -> list[tuple[str, Type | None]]:
         return resolve_aggregates(super().resolve(inputs), self.measures, inputs["in"])

@@ -91,7 +91,7 @@ def _picture_declared(history: History, past: FlowHistory, graph: Flow) -> Pictu
 
 def _name_nodes(graph: Flow, given: Mapping[str, str | None]) -> dict[str, str]:
     """What people call the nodes: the name they gave, else what they wrote; numbered where several would be called alike."""
-    named = {node.id: given[node.id] or node.verb or node.kind for node in graph.nodes}
+    named = {node.id: given[node.id] or node.word or node.kind for node in graph.nodes}
     often, seen = Counter(named.values()), Counter[str]()
     titles = {}
     for id, name in named.items():

@@ -80,5 +80,9 @@ def _understood(error: sqlite3.Error, question: Question, views: Callable[[], li
         return Invalid(f"sql: only reading views is allowed ({error})")
     if code not in _MISTAKES:
         return as_riverrun(error, question.place)
-    is_named = isinstance(error, sqlite3.OperationalError)
-    return Invalid(f"sql: {error}", hint=f"Views are {', '.join(spec.name for spec in views())}" if is_named else None)
+    if not isinstance(error, sqlite3.OperationalError):
+        return Invalid(f"sql: {error}")
+    names = ", ".join(spec.name for spec in views())
+    return Invalid(
+        f"sql: {error}", hint=f"Views are {names}" if names else "There are no views yet; a run of a flow makes them"
+    )
