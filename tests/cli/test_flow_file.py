@@ -28,6 +28,10 @@ def write(text: str, name: str = "shop.py") -> str:
     [
         ("import riverrun as rr\nflow = rr.Flow('shop'\n", "shop.py:2: '(' was never closed"),
         ("import riverrun as rr\n\nshop = rr.Flow('shop')\n", "shop.py has no `flow`. Call it so: flow = shop"),
+        (
+            "import riverrun as rr\nf1 = rr.Flow('shop')\nf2 = rr.Flow('bank')\n",
+            "shop.py has 2 flows (f1, f2), and none is called `flow`. A file is run for one: call it so (flow = f1)",
+        ),
         ("x = 1\n", 'shop.py has no `flow`. Write: flow = rr.Flow("name")'),
         ("flow = 'shop'\n", "shop.py: `flow` is a str, not a flow"),
         ("import riverrun\nimport a_module_that_is_not_there\n", "shop.py:2: No module named 'a_module_that_is"),

@@ -43,6 +43,11 @@ def load_flow(path: str) -> Flow:
     if flow is not None:
         raise Invalid(f"{path}: `flow` is {_describe(flow)}, not a flow", hint="Write: flow = rr.Flow(…)")
     others = [name for name, value in vars(module).items() if isinstance(value, Flow)]
+    if len(others) > 1:
+        found = f"{path} has {len(others)} flows ({', '.join(others)}), and none is called `flow`"
+        raise Invalid(
+            found, hint=f"A file is run for one: call it so (flow = {others[0]}), and put the others elsewhere"
+        )
     hint = f"Call it so: flow = {others[0]}" if others else 'Write: flow = rr.Flow("name")'
     raise Invalid(f"{path} has no `flow`", hint=hint)
 

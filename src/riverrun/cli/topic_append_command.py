@@ -56,7 +56,7 @@ def append(
         report = load.report()
     if json:
         print_json(report)
-    else:
+    elif not load.stopped:
         spent = (
             f"{figures.size(load.bytes)} in {show(int(load.seconds * 1e6))}, {figures.rate(load.rows, load.seconds)}"
         )
