@@ -117,7 +117,7 @@ def test_a_store_that_was_replaced_sends_no_alert_and_no_derived_row_again(
         with River(river.path, views=f"{tmp_path}/{views}.db", settings=settings) as moved:
             with moved.run(flow(), **options) as run:
                 run.process(timeout="120 seconds")
-                receiver.wait(alerts, timeout=30)
+            receiver.wait(alerts, timeout=30)  # stopping sends what waits
             assert moved.view("spent").rows() == [
                 {"user": "ada", "spent": 120.0},
                 {"user": "bob", "spent": 120.0},

@@ -211,8 +211,8 @@ class SqliteDatabase:
                     raise TimedOut(f"the query took longer than {timeout:g} s and was stopped") from None
                 if code != sqlite3.SQLITE_ERROR:
                     raise
-                names = ", ".join(spec.name for spec in self._views())
-                hint = f"Views are {names}" if names else "There are no views yet; a flow that runs makes them"
+                views = ", ".join(spec.name for spec in self._views())
+                hint = f"Views are {views}" if views else "There are no views yet; a flow that runs makes them"
                 raise Invalid(f"sql: {error}", hint=hint) from None
             except (sqlite3.ProgrammingError, OverflowError, ValueError) as error:  # the query's own: how it is called
                 raise Invalid(f"sql: {error}") from None
