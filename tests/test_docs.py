@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -49,18 +51,61 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.spark] if page.name == "quickstart.md" else []) for page in EXECUTED],
+    [page for page in EXECUTED if page.name != "quickstart.md"],
     ids=lambda page: page.name,
 )
 def test_console_blocks_run(page: Path, tmp_path: Path) -> None:
-    command = shlex.join([sys.executable, "-m", "riverrun.cli"])
-    for block in blocks(page, "console"):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                script = f'set -o pipefail; riverrun() {{ {command} "$@"; }}; {line[2:]}'
-                done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
-                assert done.returncode == 0, f"{line}\n{done.stderr}"
-                assert done.stdout or "riverrun" not in line
+    """All of a page in one shell, as a reader would; what says nothing to a reader says nothing here, either."""
+    lines = [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]
+    if lines:
+        run_in_a_shell(lines, tmp_path)
+
+
+def run_in_a_shell(lines: list[str], directory: Path) -> str:
+    """What they print, one after the other; the first that fails ends it."""
+    bin = directory / "bin"
+    bin.mkdir()
+    for name, module in (("riverrun", "riverrun.cli"), ("python", "")):
+        command = shlex.join([sys.executable, *(["-m", module] if module else [])])
+        (bin / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        (bin / name).chmod(0o755)
+    (directory / "here").mkdir()
+    # With job control, as at a terminal: `&` and %1.
+    script = "\n".join(["set -e -m -o pipefail", *lines])
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=directory / "here",
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": f"{bin}:{os.environ['PATH']}"},
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)  # Spark is started three times
+def test_the_quickstart_is_true_from_the_project_to_the_end(tmp_path: Path) -> None:
+    """Every command behind the demo, as it is written there, but for the installation of pytest and the port, which
+    another test may have."""
+    text = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8").partition("## A project")[2]
+    lines = []
+    for language, block in re.findall(r"^```(sh|console)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        lines += [line.removeprefix("$ ") for line in block.splitlines() if language == "sh" or line.startswith("$ ")]
+    lines.remove("pip install pytest")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    said = run_in_a_shell(
+        [re.sub(r"(?<=flow.py) &$", f" --port {port} &", line).replace(":8400/", f":{port}/") for line in lines],
+        tmp_path,
+    )
+    assert "2 passed" in said
+    assert f"served at http://127.0.0.1:{port}\n" in said
+    assert '"position":"orders@' in said.replace(" ", "")
+    last = said.rpartition("window_start")[2]
+    rows = sorted(line.split() for line in last.splitlines() if "2026-01-31" in line)
+    assert [(row[0], *row[-2:]) for row in rows] == [("mug", "1", "4.5"), ("tea", "3", "13.5")]
 
 
 def test_source_that_pages_show_is_that_of_the_tree() -> None:
@@ -95,7 +140,21 @@ def test_every_setting_and_command_is_documented() -> None:
     assert [name for name, _, _ in Settings.table() if f"`{name}`" not in settings_text] == []
     cli_text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     for group, commands in {
-        "": ("demo", "demo break", "doctor", "new", "plan", "run", "serve", "version", "topic", "group", "view"),
+        "": (
+            "dead",
+            "demo",
+            "demo break",
+            "doctor",
+            "new",
+            "plan",
+            "run",
+            "serve",
+            "version",
+            "worker",
+            "topic",
+            "group",
+            "view",
+        ),
         "topic ": (
             "list",
             "create",
@@ -111,6 +170,7 @@ def test_every_setting_and_command_is_documented() -> None:
         ),
         "group ": ("list", "lag", "reset", "drop"),
         "view ": ("list", "get", "query", "watch"),
+        "dead ": ("list", "resend"),
     }.items():
         assert [name for name in commands if f"## riverrun {group}{name}\n" not in cli_text] == []
 

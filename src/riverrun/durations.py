@@ -102,7 +102,7 @@ def show(value: int) -> str:
         return "0 s"
     if value < 1_000:
         return f"{value} µs"
-    if value < 1_000_000:
+    if value < 999_500:  # what is above would be rounded to a thousand
         return f"{value / 1_000:.3g} ms"
     if value < 60_000_000:
         return f"{value / 1_000_000:.3g} s"

@@ -63,7 +63,9 @@ def test_the_first_bad_line_stops_it_and_is_named(case: str, orders: Any, tmp_pa
     line, why = BAD[case]
     text = (GOOD % 1).encode() + b"\n" + (GOOD % 2).encode() + line + b"\n" + (GOOD % 3).encode()
     (tmp_path / "a.ndjson").write_bytes(text)
-    error = orders("topic", "append", "orders", "a.ndjson").error
+    stopped = orders("topic", "append", "orders", "a.ndjson")
+    assert stopped.out == ""  # no line about a success
+    error = stopped.error
     assert error.startswith("a.ndjson, line 4"), error
     assert why in error
     assert error.endswith("(the 2 rows before it are in orders; --skip-bad passes over bad lines)")

@@ -125,6 +125,10 @@ def test_a_river_without_views(riverrun: Any) -> None:
     assert "has no views yet" in riverrun("view", "get", "totals", "ada").error
     assert "has no views yet" in riverrun("view", "query", "select 1").error
     assert not Path("river/views.db").exists()
+    with River("river") as river:
+        assert river.store.views() == []
+    error = riverrun("view", "query", "select * from nope").error
+    assert error == "sql: no such table: nope. There are no views yet; a flow that runs makes them"
 
 
 def test_watch_shows_what_was_kept(riverrun: Any, river: River) -> None:

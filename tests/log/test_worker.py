@@ -13,7 +13,7 @@ import pytest
 from riverrun.errors import Invalid
 from riverrun.log.queue import Message
 from riverrun.log.topic import Topic
-from riverrun.log.worker import Worker
+from riverrun.log.worker import QueueWorker
 from riverrun.river import River
 
 
@@ -34,7 +34,7 @@ def test_threads_share_the_messages_and_end_when_there_are_none(topic: Topic) ->
     topic.append([{"n": n} for n in range(100)])
     seen: list[int] = []
     with topic.queue("send") as queue:
-        worker = Worker(queue, lambda message: seen.append(message.row["n"]), threads=4, until_empty=True)
+        worker = QueueWorker(queue, lambda message: seen.append(message.row["n"]), threads=4, until_empty=True)
         assert worker.wait(30)
         assert worker.counts.done == 100
     assert sorted(seen) == list(range(100))
@@ -50,7 +50,7 @@ def test_what_raises_comes_again_with_growing_pauses_and_ends_as_a_dead_letter(t
             raise ValueError("no such address")
 
     with topic.queue("send", attempts=4) as queue:
-        worker = Worker(queue, send, backoff="50 ms", longest="100 ms", until_empty=True)
+        worker = QueueWorker(queue, send, backoff="50 ms", longest="100 ms", until_empty=True)
         assert worker.wait(30)
     assert (worker.counts.done, worker.counts.failed, worker.counts.dead) == (1, 4, 1)
     pauses = [later - earlier for earlier, later in itertools.pairwise(tried)]
@@ -70,7 +70,7 @@ def test_a_lease_is_kept_for_as_long_as_the_function_works(topic: Topic) -> None
         begun.set()
         leave.wait(30)
 
-    with topic.queue("send", lease="200 ms") as queue, Worker(queue, send) as worker:
+    with topic.queue("send", lease="200 ms") as queue, QueueWorker(queue, send) as worker:
         assert begun.wait(30)
         with topic.queue("send", lease="200 ms") as another:
             assert another.receive(timeout="700 ms") is None
@@ -88,7 +88,7 @@ def test_stopped_it_finishes_what_it_has_and_takes_nothing_new(topic: Topic) -> 
         leave.wait(30)
 
     with topic.queue("send") as queue:
-        worker = Worker(queue, send)
+        worker = QueueWorker(queue, send)
         assert begun.wait(30)
         assert not worker.stop(patience=0.01)
         leave.set()
@@ -102,7 +102,7 @@ def test_the_rate_holds_for_all_threads_together(topic: Topic) -> None:
     topic.append([{"n": n} for n in range(10)])
     began = time.monotonic()
     with topic.queue("send") as queue:
-        assert Worker(queue, lambda message: None, threads=3, rate=50, until_empty=True).wait(30)
+        assert QueueWorker(queue, lambda message: None, threads=3, rate=50, until_empty=True).wait(30)
     assert time.monotonic() - began >= 9 / 50
     with topic.queue("send") as queue, pytest.raises(Invalid, match="a rate above 0"):
-        Worker(queue, lambda message: None, rate=0)
+        QueueWorker(queue, lambda message: None, rate=0)

@@ -94,10 +94,11 @@ def test_a_message_is_delivered_once_with_its_key_and_the_next_run_goes_on(river
     assert river.lag("shop.alerts")["rows"] == 0
 
 
+@pytest.mark.timeout(400)
 def test_a_store_that_was_replaced_sends_no_alert_and_no_derived_row_again(
     river: River, receiver: Receiver, tmp_path: Path
 ) -> None:
-    """What came in while nothing ran is new to both; asked for from the earliest row, everything is sent again."""
+    """What came in while nothing ran is new to both."""
 
     def flow() -> Flow:
         made = shop(receiver.url)
@@ -112,18 +113,16 @@ def test_a_store_that_was_replaced_sends_no_alert_and_no_derived_row_again(
         topic.append(order("eve", 5, 2))
         run.process(timeout="120 seconds")
     topic.append(order("bob", 100, 3))
-    for views, options, alerts, copies in (("moved", {}, 2, 4), ("again", {"alerts_from": "earliest"}, 3, 8)):
-        settings = Settings.load(alert_private_addresses=True)
-        with River(river.path, views=f"{tmp_path}/{views}.db", settings=settings) as moved:
-            with moved.run(flow(), **options) as run:
-                run.process(timeout="120 seconds")
-                receiver.wait(alerts, timeout=30)
-            assert moved.view("spent").rows() == [
-                {"user": "ada", "spent": 120.0},
-                {"user": "bob", "spent": 120.0},
-                {"user": "eve", "spent": 5.0},
-            ]
-            assert moved.topic("copies").read().num_rows == copies
-    counts = [(json.loads(one["body"])["count"], json.loads(one["body"])["message"]) for one in receiver.got]
-    assert counts[:2] == [(1, "ada spent 120"), (1, "bob spent 120")]
-    assert sum(count for count, _ in counts) == 4
+    settings = Settings.load(alert_private_addresses=True)
+    with River(river.path, views=f"{tmp_path}/moved.db", settings=settings) as moved:
+        with moved.run(flow()) as run:
+            run.process(timeout="120 seconds")
+        receiver.wait(2, timeout=30)  # stopping sends what waits
+        assert moved.view("spent").rows() == [
+            {"user": "ada", "spent": 120.0},
+            {"user": "bob", "spent": 120.0},
+            {"user": "eve", "spent": 5.0},
+        ]
+        assert moved.topic("copies").read().num_rows == 4
+    bodies = [json.loads(one["body"]) for one in receiver.got]
+    assert [(body["count"], body["message"]) for body in bodies] == [(1, "ada spent 120"), (1, "bob spent 120")]

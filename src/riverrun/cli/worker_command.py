@@ -58,7 +58,7 @@ def worker(
     messages. When it is stopped, it takes nothing new, and messages being worked on are finished; those that take longer
     than --patience are given back. A second signal ends it at once.
     """
-    from riverrun.log.worker import Worker
+    from riverrun.log.worker import QueueWorker
 
     with interruptible(), open_river(river) as opened:
         counts = None
@@ -66,7 +66,7 @@ def worker(
             handle = load_function(function)
             _show_warnings()
             with opened.topic(topic).queue(group, lease=lease, attempts=attempts) as queue:
-                work = Worker(
+                work = QueueWorker(
                     queue,
                     handle,
                     threads=threads,

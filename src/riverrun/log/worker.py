@@ -1,6 +1,6 @@
 """Workers of a queue: threads that give each message to a function. What returns is done; what raises comes again.
 
-    with topic.queue("emails") as queue, Worker(queue, send) as worker:
+    with topic.queue("emails") as queue, QueueWorker(queue, send) as worker:
         worker.wait()
 
 The pause before a message comes again doubles with every attempt. Its lease is kept up for as long as the function works
@@ -44,7 +44,7 @@ class WorkCounts:
     dead: int = 0
 
 
-class Worker:
+class QueueWorker:
     """Works until it is stopped. `rate` is how many messages are begun in a second at most, by all threads together."""
 
     def __init__(

@@ -83,7 +83,7 @@ def _base(last: Last) -> int:
 def _written_before(topic: Topic, flow: str, why: str) -> Conflict:
     return Conflict(
         f"topic {topic.name} was written by flow {flow} before its views were removed: {why}",
-        hint="Restore the views that belong to it. Or remove the views: then they are computed from the log again, and"
+        hint="Restore the views that belong to it. Or remove the view store: then they are computed from the log again, and"
         " the topic goes on behind what it has",
     )
 

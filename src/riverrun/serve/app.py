@@ -18,6 +18,7 @@ from riverrun.errors import RiverrunError
 from riverrun.river import River
 from riverrun.serve.backend import Backend, Running
 from riverrun.serve.counts import RequestCounter
+from riverrun.serve.dead_letter_routes import dead_letter_routes
 from riverrun.serve.flows import Flows, flow_routes
 from riverrun.serve.guard import Guard
 from riverrun.serve.metrics import metric_routes
@@ -77,6 +78,7 @@ def create_app(
     app.state.backend = backend
     for routes in (
         topic_routes(backend),
+        dead_letter_routes(backend),
         view_routes(backend, summaries),
         flow_routes(flows),
         metric_routes(backend, flows, summaries),

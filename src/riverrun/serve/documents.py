@@ -41,6 +41,26 @@ class TopicDescription(Open):
     groups: list[dict[str, Any]]
 
 
+class DeadLetterDocument(BaseModel):
+    """A topic of dead letters."""
+
+    topic: str
+    kind: str
+    source: str
+    group: str | None
+    rows: int
+    waiting: int
+    asked: int
+
+
+class ResentDocument(BaseModel):
+    """Dead letters on their way again; those `gone` retention has removed from their source."""
+
+    topic: str
+    rows: int
+    gone: int
+
+
 class ViewSummary(Open):
     """A view: what it is, and how far."""
 

@@ -50,7 +50,7 @@ class Collector:
 
     def collect(self) -> Iterator[Metric]:
         errors = 0
-        for part in (self._topics, self._lag, self._of_views, self._of_flows):
+        for part in (self._topics, self._dead_letters, self._lag, self._of_views, self._of_flows):
             try:
                 yield from list(part())
             except RiverrunError:
@@ -72,6 +72,10 @@ class Collector:
     def _described(self, name: str) -> dict[str, Any]:
         with self._backend.river.briefly(name) as topic:
             return topic.describe()
+
+    def _dead_letters(self) -> Iterator[Metric]:
+        letters = [((one.topic,), one.waiting) for one in self._backend.river.dead_letters.topics()]
+        yield _gauge("riverrun_dead_letters", "Dead letters that were not sent again.", ["topic"], letters)
 
     def _lag(self) -> Iterator[Metric]:
         """Of groups and of flows: in rows by topic, in seconds for each reader."""

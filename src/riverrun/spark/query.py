@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
-from riverrun.errors import Closed
+from riverrun.errors import Closed, Corrupt, Invalid
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
 from riverrun.runtime.checkpoint import Checkpoint
@@ -25,6 +25,7 @@ from riverrun.runtime.exchange import ExchangeDirectory
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.transit import pick_up_error
 from riverrun.spark import failures
+from riverrun.spark.blame import blame
 from riverrun.spark.compile import SparkJob
 from riverrun.spark.deployment import Deployment
 from riverrun.spark.progress import RunProgress
@@ -147,9 +148,17 @@ class EpochQuery:
                     self._run_epoch(batch, number + 1)
                 self.trouble = None
             except BaseException as error:
-                self._raised = error
+                self._raised = self._blame(error, number + 1) or error
                 raise
         failpoint("epoch.done")
+
+    def _blame(self, error: BaseException, epoch: int) -> Invalid | None:
+        """The expression of the flow that failed, if it was one."""
+        try:
+            read = self._checkpoint.plan(epoch).positions
+        except Corrupt:
+            return None
+        return blame(error, self.deployment.job, self.committer.last.positions, read)
 
     def _run_epoch(self, batch: DataFrame, epoch: int) -> None:
         begun = time.monotonic()

@@ -80,7 +80,7 @@ class Run:
         heritage = self._find_heritage(admission.home, alerts_from)
         self._query: EpochQuery
         if admission.anew or heritage:
-            why = admission.anew or (GONE if alerts_from is None else "begins to write topics and alerts at a place")
+            why = admission.anew or (GONE if alerts_from is None else f"begins its topics and alerts at {alerts_from}")
             log.warning("flow %s %s: its views are computed from the log again", self.name, why)
             self._query = self._rebuilds.begin(self._progress, heritage).query
         else:

@@ -196,7 +196,8 @@ class Performance:
         patience = _CATCHING_UP
         if self._stopped:
             patience = _HURRY if self._processing.is_running else 0.0
-        self._display.say(f"{figures.rows(sum(self.sent.values()))} were sent; the last ones are processed")
+        sent = figures.rows(sum(self.sent.values()))
+        self._display.say(f"{sent} were sent; the processing has {patience:.0f} s for the last ones")
         left = self._catch_up(time.monotonic() + patience)
         if self._processing.observe().epoch:
             self.claims = check_balance(self._river, self._processing.name, None if left else self.sent)
@@ -204,7 +205,7 @@ class Performance:
             self.claims.append(BalanceCheck("everything was processed in time", False, f"{left} rows are left"))
         self._mark(self.claims)
         if left:
-            self._display.say(f"{figures.rows(left)} were not processed any more; a next run would go on with them")
+            self._display.say(f"{figures.rows(left)} are in the log, and were not processed any more")
         self._processing.end(_IN_ORDER)
 
     def _catch_up(self, deadline: float) -> int:

@@ -62,5 +62,8 @@ def as_riverrun(error: psycopg.Error, where: str) -> RiverrunError:
     if state.startswith(_MAY_PASS) or (
         not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
     ):
-        return Transient(f"the view store {where} is away: {said}", hint="Retried when it is back")
+        return Transient(
+            f"the view store {where} is away: {said}",
+            hint="Is it up, and is RIVERRUN_VIEWS its address? Runs wait for it",
+        )
     return Invalid(f"the view store {where}: {said}")
