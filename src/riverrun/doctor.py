@@ -23,7 +23,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Literal
 
 from riverrun import durable
-from riverrun.errors import RiverrunError, Unavailable, did_you_mean
+from riverrun.errors import RiverrunError, Unavailable, did_you_mean, how_to_install
 from riverrun.java import find_java
 from riverrun.settings import PLACES, Settings
 
@@ -107,7 +107,7 @@ def check_spark() -> Check:
     try:
         version = metadata.version("pyspark")
     except metadata.PackageNotFoundError:
-        return Check("spark", "warning", "not installed; the log needs none", "pip install 'riverrun[spark]'")
+        return Check("spark", "warning", "not installed; the log needs none", how_to_install("spark"))
     if not version.startswith(f"{_SPARK}."):
         return Check("spark", "failed", f"pyspark {version}", f"pip install 'pyspark>={_SPARK},<4.4'")
     return Check("spark", "ok", f"pyspark {version}")
