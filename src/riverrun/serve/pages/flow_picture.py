@@ -70,7 +70,7 @@ def _picture_declared(history: History, past: FlowHistory, graph: Flow) -> Pictu
             Box(
                 id=node["id"],
                 shape=SOURCE if topic else OPERATOR,
-                title=topic or titles[node["id"]],
+                title=node.get("name") or topic or titles[node["id"]],
                 label=node["label"],
                 state=state,
                 word=word,
