@@ -193,7 +193,7 @@ def test_spark_is_not_needed_for_the_log(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(doctor.metadata, "version", absent)
     check = doctor.check_spark()
-    assert (check.status, check.fix) == ("warning", "pip install 'riverrun[spark]'")
+    assert (check.status, check.fix) == ("warning", "pip install '.[spark]' (in a clone of Riverrun)")
 
 
 def test_a_java_home_that_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Literal
 
 from riverrun import durable
 from riverrun.durations import to_micros, wall_clock
-from riverrun.errors import NotFound, RiverrunError, Unavailable, from_system
+from riverrun.errors import NotFound, RiverrunError, Unavailable, from_system, how_to_install
 from riverrun.java import find_java
 from riverrun.log.receive_clock import AHEAD, describe_lead
 from riverrun.settings import Settings
@@ -105,7 +105,7 @@ def check_spark() -> Check:
     try:
         version = metadata.version("pyspark")
     except metadata.PackageNotFoundError:
-        return Check("spark", "warning", "not installed; the log needs none", "pip install 'riverrun[spark]'")
+        return Check("spark", "warning", "not installed; the log needs none", how_to_install("spark"))
     if not version.startswith(f"{_SPARK}."):
         return Check("spark", "failed", f"pyspark {version}", f"pip install 'pyspark>={_SPARK},<4.4'")
     return Check("spark", "ok", f"pyspark {version}")

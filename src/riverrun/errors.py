@@ -129,6 +129,16 @@ def from_system(error: OSError, what: str, *, hint: str | None = None) -> Riverr
     return Unavailable(f"{what} ({why})", hint=hint)
 
 
+def how_to_install(extras: str) -> str:
+    """The command for some of Riverrun's extras. It is on no package index yet, so this is one for a clone: nobody shall
+    fetch a stranger's package of that name.
+
+    >>> how_to_install("postgres")
+    "pip install '.[postgres]' (in a clone of Riverrun)"
+    """
+    return f"pip install '.[{extras}]' (in a clone of Riverrun)"
+
+
 def did_you_mean(name: str, others: Iterable[str]) -> str:
     """A hint with the nearest of the names there are, or the list of them.
 

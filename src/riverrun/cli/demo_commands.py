@@ -15,7 +15,7 @@ import typer
 from riverrun.cli.options import JsonOption
 from riverrun.cli.output import console, print_json, print_line
 from riverrun.durations import micros
-from riverrun.errors import Invalid, Unavailable
+from riverrun.errors import Invalid, Unavailable, how_to_install
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -63,7 +63,7 @@ def demo(
     except ImportError as error:
         raise Unavailable(
             f"a package that the demo needs is not installed ({error.name})",
-            hint="Install it: pip install 'riverrun[spark,serve]'; or see: riverrun demo --log",
+            hint=f"Install it: {how_to_install('spark,serve')}; or see: riverrun demo --log",
         ) from None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riverrun.errors import Invalid, NotFound, RiverrunError, Unavailable
+from riverrun.errors import Invalid, NotFound, RiverrunError, Unavailable, how_to_install
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -34,7 +34,7 @@ def load_flow(path: str) -> Flow:
         from riverrun.flow import Flow
     except ImportError as error:
         raise Unavailable(
-            f"a package that flows need is not installed ({error})", hint="Install it: pip install 'riverrun[spark]'"
+            f"a package that flows need is not installed ({error})", hint=f"Install it: {how_to_install('spark')}"
         ) from None
     module = _execute(path)
     flow = getattr(module, "flow", None)

@@ -15,7 +15,7 @@ import typer
 
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import note, print_json, print_line
-from riverrun.errors import PortInUse, Unavailable
+from riverrun.errors import PortInUse, Unavailable, how_to_install
 
 if TYPE_CHECKING:
     from riverrun.river import River
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8400
 _FILE = "riverrun.toml"
-_INSTALL = "pip install 'riverrun[serve]'"
+_INSTALL = how_to_install("serve")
 
 HostOption = Annotated[
     str, typer.Option(metavar="ADDRESS", help="Listen there. Other machines are let in only with tokens.")

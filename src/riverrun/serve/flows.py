@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from riverrun.errors import NotFound, RiverrunError, Unavailable
+from riverrun.errors import NotFound, RiverrunError, Unavailable, how_to_install
 from riverrun.runtime.status import FlowStatus, StoredStatus
 from riverrun.serve.answers import answer
 from riverrun.serve.backend import Backend, Running
@@ -86,7 +86,7 @@ class Flows:
         except ImportError as error:
             raise Unavailable(
                 f"what flows say cannot be read without a package that is not installed ({error.name})",
-                hint="Install it: pip install 'riverrun[spark]'",
+                hint=f"Install it: {how_to_install('spark')}",
             ) from None
         last = store.last(name)
         ends = {}

@@ -23,7 +23,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from riverrun.durations import Duration
-from riverrun.errors import Invalid, Unavailable
+from riverrun.errors import Invalid, Unavailable, how_to_install
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.epoch import Epoch, Last, ViewProgress
@@ -214,6 +214,6 @@ def open_store(
     except ImportError as error:
         raise Unavailable(
             f"views in PostgreSQL need a package that is not installed: {error.name}",
-            hint='Install it: pip install "riverrun[postgres]"',
+            hint=f"Install it: {how_to_install('postgres')}",
         ) from None
     return SqlStore(PostgresDatabase(where, read=read, create=create), changes_kept)

@@ -8,10 +8,9 @@ from typing import Any
 
 from riverrun.errors import NotFound
 from riverrun.serve.pages.dead_letters import count_dead
-from riverrun.serve.pages.flow_health import BEHIND, BUSY, OK, badge
 from riverrun.serve.pages.history import History
-from riverrun.serve.pages.markup import Html, join
-from riverrun.serve.pages.quantities import number, span
+from riverrun.serve.pages.markup import Html
+from riverrun.serve.pages.readers import show_lag
 
 _FRESH = 2.0  # seconds
 
@@ -65,11 +64,7 @@ class GroupState:
     @property
     def lag(self) -> Html:
         """In rows and in time, with a word."""
-        rows, seconds = self.said["rows"], self.said["seconds"]
-        if not rows:
-            return badge(OK, "up to date")
-        word = badge(BUSY, "behind") if seconds >= BEHIND else badge(OK, "keeps up")
-        return join(word, " ", number(rows, "rows"), ", ", span(seconds))
+        return show_lag(self.said["rows"], self.said["seconds"])
 
     def partitions(self) -> Iterator[TopicPart]:
         """Every partition of every topic."""

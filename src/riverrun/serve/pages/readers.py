@@ -22,17 +22,17 @@ class TopicReader:
     seconds: float | None
     members: int | None = None
 
-    @property
-    def is_behind(self) -> bool:
-        return self.rows > 0 and (self.seconds or 0.0) >= BEHIND
-
     def lag(self) -> Html:
         """In rows and in time, with a word."""
-        word = badge(BUSY, "behind") if self.is_behind else badge(OK, "up to date" if not self.rows else "keeps up")
-        if not self.rows:
-            return word
-        age = join(", ", span(self.seconds)) if self.seconds is not None else ""
-        return join(word, " ", number(self.rows, "rows"), age)
+        return show_lag(self.rows, self.seconds)
+
+
+def show_lag(rows: int, seconds: float | None) -> Html:
+    """In rows and in time, with a word."""
+    if not rows:
+        return badge(OK, "up to date")
+    word = badge(BUSY, "behind") if (seconds or 0.0) >= BEHIND else badge(OK, "keeps up")
+    return join(word, " ", number(rows, "rows"), join(", ", span(seconds)) if seconds is not None else "")
 
 
 def find_readers(history: History) -> dict[str, list[TopicReader]]:

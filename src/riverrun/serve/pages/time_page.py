@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from riverrun.durations import show, wall_clock
 from riverrun.runtime.status import SourceStatus
 from riverrun.serve.pages.arrival_sample import DELAYS, SECOND
 from riverrun.serve.pages.chart import choose_span
-from riverrun.serve.pages.history import History, declared_sources
+from riverrun.serve.pages.history import FlowHistory, History, declared_sources
 from riverrun.serve.pages.markup import Html, join, tag
 from riverrun.serve.pages.quantities import ago, clock, number, share, short, span, span_text
 from riverrun.serve.pages.shell import ROOT, Asked, Drawn, choose_flow, empty, figure, figures, summary, table
@@ -48,7 +49,7 @@ def draw(history: History, asked: Asked) -> Drawn:
     declared = declared_sources(graph).get(source.source)
     window = next(_find_windows(graph, source.source), None) if graph else None
     looked = Looked(samples, source, arrivals, declared, window, frame)
-    regions["figures"] = _numbers(looked, past.status.late)
+    regions["figures"] = _numbers(looked, past)
     regions["picture"] = time_picture(looked)
     regions["producers"] = _producers(looked)
     regions["lateness"] = _lateness(looked)
@@ -91,9 +92,10 @@ def _find_windows(graph: Flow, source: str) -> Iterator[Window]:
             yield node
 
 
-def _numbers(looked: Looked, late: int) -> Html:
+def _numbers(looked: Looked, past: FlowHistory) -> Html:
     source, declared, arrivals = looked.source, looked.declared, looked.arrivals
     lateness = show(declared.lateness) if declared else None
+    ledger = tag("a", "ledger", href=f"{ROOT}/ledger?{urlencode({'flow': past.name})}")
     return figures(
         figure(
             "Watermark",
@@ -107,9 +109,7 @@ def _numbers(looked: Looked, late: int) -> Html:
             number(arrivals.behind, "rows"),
             join("of ", number(arrivals.rows), " seen here; an open window still takes them"),
         ),
-        figure(
-            "Late rows", number(late, "rows"), join("of the whole flow, ", tag("a", "ledger", href=f"{ROOT}/ledger"))
-        ),
+        figure("Late rows", number(past.status.late, "rows"), join("of the whole flow, ", ledger)),
     )
 
 

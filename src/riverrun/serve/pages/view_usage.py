@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from riverrun import ddl
 from riverrun.serve.pages.markup import Html, join, tag
-from riverrun.serve.pages.shell import ROOT, table
+from riverrun.serve.pages.shell import table
 from riverrun.serve.pages.table_cells import heads
 from riverrun.views import ViewSpec
 
@@ -43,7 +43,6 @@ def _examples(spec: ViewSpec, host: str) -> list[tuple[str, str]]:
         ("Rows, over HTTP", f"curl '{address}?limit=10'"),
         ("Its changes as they happen", f"curl -N '{address}/changes'"),
         ("SQL, on the command line", f"riverrun view query {shlex.quote(sql)}"),
-        ("SQL, on these pages", f"http://{host}{ROOT}/views?{urlencode({'sql': sql})}"),
         ("Python", _PYTHON.format(name=repr(spec.name))),
     ]
 
