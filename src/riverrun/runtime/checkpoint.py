@@ -91,17 +91,23 @@ class Checkpoint:
         Marks of finished epochs that cannot be read are removed: the store knows which epochs took effect. So is a plan
         that cannot be read, of an epoch of which nothing took effect; it is planned anew.
         """
+        lost = []
         if self.planned > last.epoch and self._is_lost(self.planned):
             if begun:
                 self.plan(self.planned)  # says what is wrong with it
-            self._remove(f"offsets/{self.planned - 1}")
+            lost.append(self._remove(f"offsets/{self.planned - 1}"))
         while self.finished and _json(f"{self.directory}/commits/{self.finished - 1}", 1) is None:
-            self._remove(f"commits/{self.finished - 1}")
+            lost.append(self._remove(f"commits/{self.finished - 1}"))
         if os.path.isdir(self.directory) and _json(f"{self.directory}/metadata", 0) is None:
-            self._remove("metadata")
+            lost.append(self._remove("metadata"))
             durable.write_file(f"{self.directory}/metadata", json.dumps({"id": str(uuid.uuid4())}))
         for kind in ("", "/offsets", "/commits"):
             _remove_empty_checksums(self.directory + kind)
+        if lost:
+            log.warning(
+                "flow %s: %s had lost what was in them, as after a power cut; nothing of it is needed",
+                *(self._flow, ", ".join(f"{self.directory}/{name}" for name in lost)),
+            )
 
     def settle(self, epoch: int, positions: Mapping[str, Mapping[int, int]]) -> None:
         """Make sure that the plan of an epoch is on the disk, and is the one that was computed, before anything of it
@@ -142,13 +148,13 @@ class Checkpoint:
             return True
         return False
 
-    def _remove(self, name: str) -> None:
-        """Remove one of Spark's files, with the checksum that Hadoop puts beside it."""
+    def _remove(self, name: str) -> str:
+        """Remove one of Spark's files, with the checksum that Hadoop puts beside it. Gives its name."""
         path = f"{self.directory}/{name}"
-        log.warning("flow %s: %s has lost its content and is made again", self._flow, path)
         for one in (path, f"{os.path.dirname(path)}/.{os.path.basename(path)}.crc"):
             with suppress(FileNotFoundError):
                 os.unlink(one)
+        return name
 
     def _damaged(self, path: str, why: str) -> Corrupt:
         return Corrupt(
