@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "riverrun"
 FORBIDDEN = {
     "errors": {"*"},
     "failpoints": {"*"},
-    "durable": {"*", "-errors"},
+    "durable": {"*"},
     "durations": {"*", "-errors"},
     "calendar": {"*", "-durations"},
     "figures": {"*", "-durations"},

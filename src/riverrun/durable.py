@@ -14,33 +14,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
-from riverrun.errors import Transient
-
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 
 _IOV_MAX = 1000
-_SHORT = {
-    errno.EMFILE: "Close what this process has open, or allow it more files (ulimit -n)",
-    errno.ENFILE: "All processes of this machine together have too many files open",
-    errno.ENOMEM: "There is no memory left",
-    errno.EIO: "The disk does not answer; it may be a network's, or about to fail",
-}
-
-
-def passing(error: OSError, what: str) -> Transient | None:
-    """The error for what says nothing about a file, only that this is not the moment to open it; None for others."""
-    hint = _SHORT.get(error.errno or 0)
-    return Transient(f"{what} cannot be read now ({error.strerror})", hint=hint) if hint else None
-
-
-def reason_to_wait(path: str) -> Transient | None:
-    """The same for a file that somebody else, such as SQLite, could not open and does not say why."""
-    try:
-        with _opened(path):
-            return None
-    except OSError as error:
-        return passing(error, path)
 
 
 def open_file(path: str, flags: int) -> int:

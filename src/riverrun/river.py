@@ -260,9 +260,7 @@ def _open_directory(path: str) -> Coordination:
         _check_format(marker)
         return Coordination(database)
     except OSError as error:
-        raise durable.passing(error, path) or Unavailable(
-            f"{path} cannot be used as a river ({error.strerror})"
-        ) from error
+        raise Unavailable(f"{path} cannot be used as a river ({error.strerror})") from error
 
 
 def _is_new(path: str, marker: str) -> bool:

@@ -107,7 +107,7 @@ class Catalogue:
         try:
             backend = EmbeddedBackend(path, self._settings)
         except OSError as error:
-            raise durable.passing(error, path) or Unavailable(
+            raise Unavailable(
                 f"topic {spec.name}: {path} cannot be opened ({error.strerror})",
                 hint="The directory must be readable and writable",
             ) from error
@@ -131,9 +131,7 @@ class Catalogue:
                 durable.sync_directory(os.path.dirname(self._directory))
             create_topic(path, spec)
         except OSError as error:
-            raise durable.passing(error, path) or Unavailable(
-                f"topic {spec.name} cannot be made in {path} ({error.strerror})"
-            ) from error
+            raise Unavailable(f"topic {spec.name} cannot be made in {path} ({error.strerror})") from error
 
     def _path(self, name: str) -> str:
         check_name(name)

@@ -215,7 +215,7 @@ class Coordination:
             return DiskFull(f"{self.path}: no room ({text})", hint="Free some space and try again")
         if "malformed" in text or "not a database" in text:
             return Corrupt(f"{self.path} is damaged ({text})", hint="Restore it from a copy")
-        return durable.reason_to_wait(self.path) or Unavailable(f"{self.path} cannot be used ({text})")
+        return Unavailable(f"{self.path} cannot be used ({text})")
 
 
 def _use_wal(db: sqlite3.Connection) -> None:

@@ -43,16 +43,13 @@ def add_schema(directory: str, version: int, schema: str) -> None:
 
 
 def load_spec(directory: str) -> tuple[StoredSpec, dict[int, str]]:
-    """The stored spec and every version of its schema. Raises Corrupt or NewerFormat, Transient where the machine has
-    no files or memory left."""
+    """The stored spec and every version of its schema. Raises Corrupt or NewerFormat."""
     path = f"{directory}/topic.json"
     try:
         options = json.loads(_read(path))
         versions = {int(v): _read(f"{directory}/schema/{v}") for v in os.listdir(f"{directory}/schema") if v.isdigit()}
         written, newest = options.pop("format"), max(versions)
-    except OSError as error:
-        raise durable.passing(error, path) or Corrupt(f"{path} cannot be read: {error}", hint=_RESTORE) from None
-    except (ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise Corrupt(f"{path} cannot be read: {error}", hint=_RESTORE) from None
     if written > _FORMAT:
         raise NewerFormat(f"{path} was written by a newer Riverrun (format {written})", hint="Upgrade Riverrun")

@@ -26,6 +26,7 @@ from riverrun.errors import (
     NewerFormat,
     RiverrunError,
     TimedOut,
+    Transient,
     Unavailable,
 )
 from riverrun.views.spec import ViewSpec
@@ -34,6 +35,7 @@ from riverrun.views.sql.database import Transaction
 from riverrun.views.sql.sqlite_tables import SqliteTables, code_of, read_only
 
 _APPLICATION = 0x72727677  # "rrvw": what `file` and PRAGMA application_id show
+_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # of these there will be some again
 _STEPS = 10_000  # of SQLite's machine between two looks at the clock
 _FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
 _UNUSABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM}
@@ -238,7 +240,7 @@ def as_riverrun(error: sqlite3.Error | OSError, path: str) -> RiverrunError:
     if isinstance(error, OSError):
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return DiskFull(f"no room for the view store {path}", hint="Make room; the epoch is committed then")
-        return durable.passing(error, path) or Unavailable(f"the view store {path} cannot be used: {error}")
+        return _shortage(error, path) or Unavailable(f"the view store {path} cannot be used: {error}")
     code = code_of(error)
     primary = code & 0xFF
     if code == sqlite3.SQLITE_INTERRUPT:
@@ -253,5 +255,21 @@ def as_riverrun(error: sqlite3.Error | OSError, path: str) -> RiverrunError:
             hint="Restore the file, or remove it together with the flow's checkpoint and run the flow again",
         )
     if primary in _UNUSABLE:
-        return durable.reason_to_wait(path) or Unavailable(f"the view store {path} cannot be used: {error}")
+        return _reason_to_wait(path) or Unavailable(f"the view store {path} cannot be used: {error}")
     return Invalid(f"the view store {path}: {error}")
+
+
+def _reason_to_wait(path: str) -> Transient | None:
+    """SQLite does not say why it cannot open a file; the system does."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return _shortage(error, path)
+    return None
+
+
+def _shortage(error: OSError, path: str) -> Transient | None:
+    if error.errno not in _SHORT:
+        return None
+    hint = "Close some files, or raise the limit: ulimit -n" if error.errno != errno.ENOMEM else None
+    return Transient(f"the view store {path} cannot be opened now ({error.strerror})", hint=hint)
