@@ -17,7 +17,7 @@ FORBIDDEN = {
     "errors": {"*"},
     "error_transit": {"*", "-errors"},
     "failpoints": {"*"},
-    "durable": {"*", "-errors"},
+    "durable": {"*"},
     "durations": {"*", "-errors"},
     "calendar": {"*", "-durations"},
     "figures": {"*", "-durations"},

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 import resource
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -156,43 +153,6 @@ def test_trouble_of_the_loop_is_told_once_a_minute(
     monkeypatch.setattr(connections, "_QUIET", 0.0)
     tell(None, context)  # type: ignore[arg-type]
     assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
-
-
-def test_a_process_without_files_left_says_so_and_calls_nothing_damaged(river: River, tmp_path: Path) -> None:
-    """Whatever took them: nothing is wrong with the topic, and the same call works later."""
-    river.topic("gold", "n bigint")
-    code = """
-import os, resource, sys
-from riverrun.errors import Transient
-from riverrun.river import River
-
-river = River(sys.argv[1])
-river.topics()
-soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
-taken = []
-try:
-    while True:
-        taken.append(os.open("/dev/null", os.O_RDONLY))
-except OSError:
-    pass
-for act in (lambda: river.topic("gold"), lambda: River(sys.argv[1]), lambda: river.topic("new", "n bigint")):
-    try:
-        act()
-        print("worked")
-    except Transient as error:
-        print(error)
-for fd in taken:
-    os.close(fd)
-print(river.topic("gold").append({"n": 1}))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code, river.path], capture_output=True, text=True, timeout=60, env=os.environ
-    )
-    assert done.returncode == 0, done.stderr
-    *waited, last = done.stdout.splitlines()
-    assert [("Too many open files" in said, "ulimit -n" in said) for said in waited] == [(True, True)] * 3
-    assert last.startswith("gold@")
 
 
 def test_the_limit_of_files_is_raised_and_half_of_it_is_left() -> None:

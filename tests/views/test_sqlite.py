@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from riverrun import failpoints
-from riverrun.errors import Busy, Conflict, Corrupt, DiskFull, Fenced, Invalid, NewerFormat, OlderFormat, Unavailable
+from riverrun.errors import (
+    Busy,
+    Conflict,
+    Corrupt,
+    DiskFull,
+    Fenced,
+    Invalid,
+    NewerFormat,
+    OlderFormat,
+    Transient,
+    Unavailable,
+)
 from riverrun.views import Epoch, View, ViewSpec, open_store
 from riverrun.views.sql.sqlite import SqliteDatabase
 from riverrun.views.sql.sqlstore import SqlStore
@@ -259,3 +272,23 @@ def test_a_string_that_is_not_utf8_is_the_mistake_of_the_query(store):
 def test_a_query_where_there_are_no_views_says_so(path):
     with open_store(path) as store, pytest.raises(Invalid, match="no such table: nope. There are no views yet; a run"):
         store.query("select * from nope")
+
+
+def test_without_files_left_it_is_waited_for(store, path):
+    """Whatever took them: nothing is wrong with the store, and a run goes on when there are some again."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(map(int, os.listdir("/proc/self/fd"))) + 8
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
+    taken = []
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        with pytest.raises(Transient, match=r"Too many open files.*ulimit -n"):
+            open_store(path)
+    finally:
+        for fd in taken:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with open_store(path) as again:
+        assert [spec.name for spec in again.views()] == ["v"]

@@ -93,7 +93,7 @@ def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
         403: "The token does not have the role, or the request comes from a page of another site",
         404: "There is no such thing; the hint has the nearest name",
         408: "The body did not come in time",
-        409: "A newer producer has taken over",
+        409: "A newer producer has taken over, or a flow writes this topic",
         410: "What was there is no longer kept",
         413: "The body or a row is too large",
         415: "The body is compressed in a way that is not accepted",
