@@ -13,7 +13,8 @@ TIME = "_time"
 """Event time."""
 
 RECEIVED = "_received"
-"""When the log took the row in."""
+"""When the log took the row in. Behind an operator, where a row stands in the order of its stream: where rows wait for
+the watermark that is their event time."""
 
 KEY = "_key"
 """The row's key in the log, as text."""
