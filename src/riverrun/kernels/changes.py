@@ -52,7 +52,8 @@ class ChangesKernel:
         shown = pl.struct(pl.col(name).cast(self.schema[name]) for name in self.columns or self.schema)
         before = old.select(*key, shown.alias(BEFORE), pl.col(TIME).alias(_EARLIER))
         after = new.select(*key, shown.alias(AFTER), pl.col(TIME).alias(_LATER))
-        changed = equijoin(before, after, key, "full", coalesce=True).sort(key)
+        # Polars names the other key columns for a moment, and a hidden part of the key may be called `_side_right`.
+        changed = equijoin(before, after, key, "full", coalesce=True, suffix=" after").sort(key)
         existed, exists = pl.col(_EARLIER).is_not_null(), pl.col(_LATER).is_not_null()
         op = pl.when(existed & exists).then(pl.lit("update")).when(exists).then(pl.lit("insert"))
         time = pl.coalesce(_LATER, pl.max_horizontal(_EARLIER, pl.lit(clock.start)))
