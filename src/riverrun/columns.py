@@ -13,7 +13,8 @@ TIME = "_time"
 """Event time."""
 
 RECEIVED = "_received"
-"""When the log took the row in."""
+"""When the log took the row in. Behind an operator, where a row stands in the order of its stream: where rows wait for
+the watermark that is their event time."""
 
 KEY = "_key"
 """The row's key in the log, as text."""
@@ -40,8 +41,8 @@ BRANCH = "_branch"
 """Key part of a union of tables: which of them the row is from."""
 
 SIDE = "_side"
-"""Key part of a full join of tables: 1 for a row of the right alone, else 0. Nulls match nothing, so a row of either
-side may be alone with the same key."""
+"""Key part of a full join of tables: 1 or 2 for a row of the right or the left that is alone and has a null where it might
+have matched, else 0. Nulls match nothing, so that a row of either side may be alone with the same key."""
 
 WATERMARK = "_watermark"
 VERSION = "_version"

@@ -319,3 +319,33 @@ def test_numbers_that_their_common_type_cannot_hold_are_rounded_as_spark_does(ho
     assert [(row["k"], row["k_right"]) for row in result.views["floats"]] == [(1, 1), (2, 2)]
     pairs = [(row["k"], row["k_right"]) for row in result.views["decimals"]]
     assert pairs == ([(2, 2)] if how == "inner" else [(1, None), (2, 2)])
+
+
+def test_full_joins_of_full_joins() -> None:
+    """Each has a side of its own in the key, through changes, top, a union and a topic."""
+    flow = rr.Flow("chain")
+    a, b, c = (flow.table(name, f"k int, {name} int", key="k") for name in "abc")
+    both = a.join(b, on="k", how="full")
+    every = both.join(c, on="k", how="full")
+    flow.view("rows", every)
+    flow.view("first", every.top(9, "k"))
+    flow.view("twice", every.union(every).group("k").agg(n=rr.count()))
+    flow.view("pairs", both.join(both.select("k", "a as other"), on="k", how="full"))
+    flow.view("ops", every.changes().group("_op").agg(n=rr.count()))
+    flow.topic("log", every, key="k")
+    script = [
+        {"a": [{"k": 1, "a": 1}], "b": [{"k": 2, "b": 2}]},
+        {"c": [{"k": 3, "c": 3}, {"k": 1, "c": 4}]},
+        Crash(at="host.committed"),
+        Delete("a", 1),
+    ]
+    result = run_flow(flow, script, shards=3)
+    rows = [(1, None, None, 4), (2, None, 2, None), (3, None, None, 3)]
+    for name in ("rows", "first"):
+        assert [(row["k"], row["a"], row["b"], row["c"]) for row in result.views[name]] == rows
+    assert [(row["k"], row["n"]) for row in result.views["twice"]] == [(1, 2), (2, 2), (3, 2)]
+    assert [(row["k"], row["b"], row["other"]) for row in result.views["pairs"]] == [(2, 2, None)]
+    # a row that loses a partner, and one that finds one, is the same row
+    assert {row["_op"]: row["n"] for row in result.views["ops"]} == {"insert": 3, "update": 2}
+    newest = {row["k"]: row for row in result.topics["log"]}
+    assert sorted(newest) == [1, 2, 3] and not any("_deleted" in row for row in newest.values())

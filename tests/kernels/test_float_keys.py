@@ -96,6 +96,8 @@ def self_joined(kernel: Kernel, left: Kernel | None = None, right: Kernel | None
 
     def both(rows: pl.DataFrame, clock: EpochClock) -> pl.DataFrame:
         sides = [_numbered(way(rows, clock)) if way else rows for way in ways]
+        if isinstance(kernel, AsOfKernel):  # which also gets rows that a condition leaves out; here there is none
+            sides[1] = sides[1].with_columns(pl.lit(False).alias("_deleted"))
         return join(clock, left=sides[0], right=sides[1])
 
     return both

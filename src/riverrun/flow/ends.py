@@ -23,7 +23,6 @@ from riverrun.flow.spans import positive, span
 
 Indexes = str | Sequence[Names]
 """Columns by which rows are found fast: each a name, or a list of names that are looked for together."""
-_LOG = (RECEIVED, OFFSET)  # rows of one append are in the order of their offsets
 
 AnyEnd = TypeVar("AnyEnd", bound=End)
 
@@ -33,18 +32,18 @@ def one_per_key(graph: Graph, node: Node, key: Names | None) -> Node:
     table of the newest rows knows it."""
     if key is None or node.is_table or not node.retracts:
         return node
-    return _newest(graph, node, key, [TIME, *_LOG])
+    return _newest(graph, node, key, (TIME, RECEIVED, OFFSET))
 
 
 def newest(graph: Graph, node: Node, key: Names | None) -> Node:
     """The same for a view, which shows one row of each key: also where a later row of the log may come out earlier."""
     if key is None or node.is_table or node.retracts or node.emergence != "mixed":
         return one_per_key(graph, node, key)
-    return _newest(graph, node, key, _LOG)
+    return _newest(graph, node, key, (RECEIVED, TIME, OFFSET))  # pairs that one append completes have only their times
 
 
 def _newest(graph: Graph, node: Node, key: Names, by: Sequence[str]) -> Node:
-    order = ordering(", ".join(f"{name} desc" for name in by), node.schema, node.hidden | frozenset(_LOG))
+    order = ordering(", ".join(f"{name} desc" for name in by), node.schema, node.hidden | frozenset(by))
     return graph.add(Newest(inputs=(node,), place=caller(), order=order, per=names.columns("key", key, node.schema)))
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import polars as pl
 
-from riverrun.columns import TIME, WEIGHT
+from riverrun.columns import SIDE, TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.netting import uncancelled
@@ -36,7 +36,8 @@ class JoinTablesKernel:
     A table without a key has one row at most. Both inputs carry whole rows: an update is the old row with weight -1 and
     the new one with weight 1. The result has the columns of `sides.outputs` and `_time`, the left row's or, of a right
     row without partner, its own. Outputs should have what both keys need to tell rows apart; `side` names one more
-    column, which is 1 where there is no left row, else 0.
+    column, which tells rows without partner of the right (1) and the left (2) apart, where nulls are in their keys; a row
+    that has no null keeps its key (0) when it finds a partner or loses it.
     """
 
     sides: Sides
@@ -138,10 +139,24 @@ class JoinTablesKernel:
             column = pl.col(_OTHER + part.column if part.side == RIGHT else part.column)
             if part.side == "key" and self.how == "full":
                 column = pl.coalesce(part.column, _OTHER + theirs[part.column])
+            if part.name.startswith(
+                SIDE
+            ):  # of a full join before this one; a row that is not there has no nulls either
+                column = column.fill_null(0)
             issued.append(column.alias(part.name))
         time = pl.coalesce(TIME, _OTHER + TIME) if self.how == "full" else pl.col(TIME)
-        told = [] if self.side is None else [pl.col(TIME).is_null().cast(pl.Int8).alias(self.side)]
-        return [*issued, *told, time.alias(TIME)]
+        return [*issued, *self._told(), time.alias(TIME)]
+
+    def _told(self) -> list[pl.Expr]:
+        """The column that says which side a row without partner is from, where there is one."""
+        if self.side is None:
+            return []
+        left = {*self._left.on, *self._left.key}
+        right = {_OTHER + name for name in (*self._right.on, *self._right.key)}
+        no_left, no_right = pl.col(TIME).is_null(), pl.col(_OTHER + TIME).is_null()
+        no_left &= pl.any_horizontal(pl.col(name).is_null() for name in sorted(right))
+        no_right &= pl.any_horizontal(pl.col(name).is_null() for name in sorted(left))
+        return [pl.when(no_left).then(1).when(no_right).then(2).otherwise(0).cast(pl.Int8).alias(self.side)]
 
 
 def _renamed(rows: pl.DataFrame) -> pl.DataFrame:

@@ -24,7 +24,7 @@ from riverrun.views.spec import ViewSpec
 from riverrun.views.store import Store
 
 _SHORTEST, _LONGEST = 0.002, 0.1
-_SIDES = (0, 1, None)  # what the side of a full join can be in a key
+_SIDES = (0, 1, 2)  # what the side of a full join can be in a key
 
 # Rebuilds a view of a flow, within a time.
 Rebuild = Callable[[str, str, Duration | None], None]

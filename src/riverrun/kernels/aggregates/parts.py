@@ -198,7 +198,7 @@ class Exact:
 
 
 @dataclass(frozen=True)
-class Counted(Exact):
+class CountedSum(Exact):
     """A sum of floats that knows how many there are. When the last has gone, so has what rounding left of the others."""
 
     @property

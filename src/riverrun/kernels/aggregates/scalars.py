@@ -14,7 +14,7 @@ import polars as pl
 from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.kernels.aggregates.agg import Agg
 from riverrun.kernels.aggregates.exact import Floats, compensated, two_product, variance
-from riverrun.kernels.aggregates.parts import Count, Counted, Edge, Exact, Extreme, Part, Total
+from riverrun.kernels.aggregates.parts import Count, CountedSum, Edge, Exact, Extreme, Part, Total
 from riverrun.state.frames import cast, filled, null_unless, numbers, series
 
 ROWS = "_rows"
@@ -118,7 +118,7 @@ class FloatSum:
         kinds = ("s", "q") if self.agg.fn == "stddev" else ("s",)
         sums: list[Part] = [Exact(self._named(kind)) for kind in kinds]
         if self.retracts:
-            sums += [Counted(self._named(kind + _HUGE)) for kind in kinds]
+            sums += [CountedSum(self._named(kind + _HUGE)) for kind in kinds]
         return (*[Count(self._named(part)) for part in ("n", "nan", "up", "down")], *sums)
 
     def columns(self, rows: pl.DataFrame) -> list[pl.Series]:
@@ -134,7 +134,7 @@ class FloatSum:
         huge = np.abs(value) >= _LARGE
         if self.retracts and huge.any():
             found += self._summed(np.ldexp(np.where(huge, value, 0.0), -_UNIT), weight, _HUGE)
-            found += [series(part.count, weight * huge) for part in self.parts if isinstance(part, Counted)]
+            found += [series(part.count, weight * huge) for part in self.parts if isinstance(part, CountedSum)]
             value = np.where(huge, 0.0, value)
         return found + self._summed(value, weight, "")
 
