@@ -14,6 +14,7 @@ from random_programs.search import failure_of
 SEEDS = 100 * int(os.environ.get("RIVERRUN_EXAMPLES", "1"))
 
 
+@pytest.mark.timeout(900)  # where one fails it is made small, which takes minutes
 @pytest.mark.parametrize("first", range(0, SEEDS, 10))
 def test_random_programs_come_to_what_the_oracle_says(first: int) -> None:
     for seed in range(first, first + 10):
