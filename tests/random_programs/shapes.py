@@ -181,7 +181,7 @@ def kind_of(expression: Expression, shape: Shape) -> str:
         case "literal":
             names = {bool: "boolean", int: "int", float: "double", str: "string"}
             return names.get(type(parts[0]), "decimal(12,2)")
-        case "coalesce" | "abs":
+        case "coalesce":
             return kind_of(parts[0], shape)
         case "case":
             return kind_of(parts[1], shape)
@@ -191,7 +191,7 @@ def kind_of(expression: Expression, shape: Shape) -> str:
             return "double"
         case "+" | "*":
             return "double" if "double" in {kind_of(part, shape) for part in parts} else "bigint"
-        case "concat":
+        case "concat" | "upper" | "lower":
             return "string"
         case "length":
             return "int"
