@@ -32,7 +32,8 @@ _TEXTS = {
     "*": "({} * {})",
     "concat": "concat({}, {})",
     "length": "length({})",
-    "abs": "abs({})",
+    "upper": "upper({})",
+    "lower": "lower({})",
 }
 
 
@@ -71,14 +72,6 @@ def value(expression: Expression, row: Row) -> Any:
     if kind == "case":
         return value(parts[1] if value(parts[0], row) else parts[2], row)
     return _OPERATIONS[kind](*(value(part, row) for part in parts))
-
-
-def columns(expression: Expression) -> set[str]:
-    """The columns that an expression reads."""
-    kind, *parts = expression
-    if kind == "column":
-        return {parts[0]}
-    return set() if kind == "literal" else set().union(*map(columns, parts))
 
 
 def _strict(operation: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,5 +113,6 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "*": _strict(_times),
     "concat": _strict(lambda a, b: a + b),
     "length": _strict(len),
-    "abs": _strict(abs),
+    "upper": _strict(str.upper),
+    "lower": _strict(str.lower),
 }

@@ -154,7 +154,7 @@ class NodeMaker:
 
     def _changes(self, input: str, shape: Shape) -> Made:
         taken = {"_op", "_before", "_after"} & set(shape.columns)
-        return ((input,), {}) if shape.table and not taken else None
+        return ((input,), {}) if shape.table and not shape.full and not taken else None
 
     def _versus(self, input: str, shape: Shape) -> Made:
         if shape.window is None or shape.window[0] not in ("tumbling", "hopping"):

@@ -17,8 +17,6 @@ from riverrun.testing.local import LocalRun
 from riverrun.testing.script import Step
 from riverrun.views.columns import rows_of
 
-Positions = Mapping[str, Mapping[str, int]]
-
 
 class RecordedRun(LocalRun):
     """A run that remembers promises, and does not mind if no epoch comes past a failpoint."""

@@ -70,6 +70,8 @@ class RowMaker:
         self.now = 0
         self._made = 0
         self._pools: dict[str, list[Any]] = {}
+        # On the coarse one times are often exactly a window's end, a gap or a lateness apart.
+        self._grid = dice.choice([1, 5])
 
     def pool(self, kind: str) -> list[Any]:
         """The values of columns that are compared: so few in one program that rows meet."""
@@ -101,7 +103,12 @@ class RowMaker:
         return row
 
     def _time(self) -> Any:
-        self.now += self._dice.choice([0, 0, 1, 1, 2, 4])
-        late = self._dice.choice([0, 0, 0, 0, 1, 2, 5, 12, 30])
+        if self._grid == 1:
+            pace, late = self._dice.choice([0, 0, 1, 1, 2, 4]), self._dice.choice([0, 0, 0, 0, 1, 2, 5, 12, 30])
+        else:
+            pace, late = self._dice.choice([0, 0, 0, 1, 1, 2]), self._dice.choice([0, 0, 0, 1, 1, 2, 4])
+        self.now += pace * self._grid
         self._made += 1
-        return at(self.now - late) + timedelta(microseconds=self._made if self._program.distinct_times else 0)
+        return at(self.now - late * self._grid) + timedelta(
+            microseconds=self._made if self._program.distinct_times else 0
+        )

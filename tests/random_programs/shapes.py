@@ -20,7 +20,7 @@ STRUCT, ARRAY = "struct", "array"
 class Shape:
     """`ties` says what decides between rows of one event time: the "log", their "value", or nothing that is written
     down (None). `receipt`: rows have one order in which they came in. `apart`: the topics whose rows these are, where
-    no two rows have the same event time."""
+    no two rows have the same event time. `full`: rows of a full join are among them."""
 
     columns: Mapping[str, str]
     table: bool
@@ -33,6 +33,7 @@ class Shape:
     window: tuple[Any, ...] | None = None
     null_key: bool = False
     apart: frozenset[str] | None = None
+    full: bool = False
 
     @property
     def timed(self) -> bool:
@@ -81,9 +82,9 @@ def shape_of(operation: Operation, inputs: Sequence[Shape]) -> Shape:
             retracts = any(one.retracts for one in inputs)
             receipt = all(one.receipt for one in inputs)
             ties = "value" if retracts and all(one.ties == "value" for one in inputs) else None
-            apart = _apart(inputs)
+            apart, full = _apart(inputs), any(one.full for one in inputs)
             ties = "log" if apart and all(one.ties == "log" for one in inputs) else ties
-            return Shape(columns, first.table, keys, first.table, retracts, ties, receipt, apart=apart)
+            return Shape(columns, first.table, keys, first.table, retracts, ties, receipt, apart=apart, full=full)
         case "group":
             return Shape(_grouped(first, options), True, options["by"], retracts=True, ties=None, null_key=True)
         case "latest":
@@ -108,7 +109,7 @@ def shape_of(operation: Operation, inputs: Sequence[Shape]) -> Shape:
             key = tuple(dict.fromkeys([*options["per"], *first.key]))
             hidden = first.hidden_key or not first.table
             ties = "value" if first.ties == "value" else None
-            return Shape({**first.columns, **rank}, True, key, hidden, True, ties, null_key=True)
+            return Shape({**first.columns, **rank}, True, key, hidden, True, ties, null_key=True, full=first.full)
         case "changes":
             columns = {"_op": "string", "_before": STRUCT, "_after": STRUCT}
             return Shape(columns, False, ties=None, receipt=False)
@@ -139,10 +140,9 @@ def _shape_of_join(operation: Operation, inputs: Sequence[Shape]) -> Shape:
             return replace(
                 left, columns=columns, retracts=left.retracts or corrects, ties=ties, receipt=waits_in_order or corrects
             )
-    names = {column: name for name, side, column in joined.columns if side == "right"}
-    names |= {theirs: mine for mine, theirs in joined.on.items()}
-    key = tuple(dict.fromkeys([*left.key, *(names[name] for name in right.key)]))
-    return Shape(columns, True, key, left.hidden_key or right.hidden_key, True, None, null_key=True)
+    key = tuple(dict.fromkeys([*left.key, *joined.right_names(right.key)]))
+    full = operation.options["how"] == "full" or left.full or right.full
+    return Shape(columns, True, key, left.hidden_key or right.hidden_key, True, None, null_key=True, full=full)
 
 
 def _apart(inputs: Sequence[Shape]) -> frozenset[str] | None:
@@ -181,7 +181,7 @@ def kind_of(expression: Expression, shape: Shape) -> str:
         case "literal":
             names = {bool: "boolean", int: "int", float: "double", str: "string"}
             return names.get(type(parts[0]), "decimal(12,2)")
-        case "coalesce" | "abs":
+        case "coalesce":
             return kind_of(parts[0], shape)
         case "case":
             return kind_of(parts[1], shape)
@@ -191,7 +191,7 @@ def kind_of(expression: Expression, shape: Shape) -> str:
             return "double"
         case "+" | "*":
             return "double" if "double" in {kind_of(part, shape) for part in parts} else "bigint"
-        case "concat":
+        case "concat" | "upper" | "lower":
             return "string"
         case "length":
             return "int"

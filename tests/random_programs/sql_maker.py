@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from decimal import Decimal
 
+from random_programs.exclusions import EXCLUDED
 from random_programs.expressions import Expression
 from random_programs.program import Aggregation
 from random_programs.shapes import Shape
@@ -57,13 +58,10 @@ def expression(dice: random.Random, shape: Shape) -> Expression:
         case "double":
             return dice.choice([("*", column, ("literal", 2.0)), ("coalesce", column, ("literal", 1.0))])
         case "string":
-            return dice.choice(
-                [
-                    ("concat", column, ("literal", "x")),
-                    ("length", column),
-                    ("coalesce", column, ("literal", "none")),
-                ]
-            )
+            made = [("concat", column, ("literal", "x")), ("length", column), ("coalesce", column, ("literal", "none"))]
+            if "upper and lower of odd text" not in EXCLUDED:
+                made += [("upper", column), ("lower", column)]
+            return dice.choice(made)
         case "boolean":
             return ("not", column)
     asked = condition(dice, shape)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from random_programs.comparison import differences
+from types import ModuleType
+
+import pytest
+
+from random_programs.comparison import Difference, check, differences
 from random_programs.generator import generate
 from random_programs.program import Program
 from random_programs.shrinker import shrink
+from riverrun.kernels import dedupe, join_streams
 
 
 def test_a_seed_is_one_program() -> None:
@@ -28,6 +33,16 @@ def test_a_program_is_made_small_as_long_as_it_fails() -> None:
     assert [one.kind for one in small.operations][-1] == "join_tables"
     assert len(small.outlets) == len(small.script) == 1
     assert len(small.text()) < len(program.text())
+
+
+@pytest.mark.parametrize(("kernel", "seed"), [(join_streams, 1), (dedupe, 16)])
+def test_a_kernel_with_one_comparison_wrong_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, kernel: ModuleType, seed: int
+) -> None:
+    """A row exactly as old as the watermark is not late. When programs of seeds change, look for other seeds."""
+    monkeypatch.setattr(kernel, "in_time", lambda time, clock, horizon=0: time > clock.start - horizon)
+    with pytest.raises(Difference, match="the ledger of"):
+        check(generate(seed))
 
 
 def test_rows_are_compared_as_sets_with_floats_that_are_close() -> None:

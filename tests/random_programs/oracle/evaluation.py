@@ -58,13 +58,12 @@ class Evaluation:
                 return Changes(first)
             case "versus":
                 return Versus(first, options, below[0].key)
-        joins: dict[str, Any] = {
-            "join_streams": JoinStreams,
-            "lookup": Lookup,
-            "as_of": AsOf,
-            "join_tables": JoinTables,
-        }
-        node: Node = joins[operation.kind](*inputs, options, joining(operation, below))
+        joined = joining(operation, below)
+        if operation.kind == "join_tables":
+            right = below[1]
+            return JoinTables(*inputs, options, joined, joined.right_names(right.key), right.hidden_key)
+        joins: dict[str, Any] = {"join_streams": JoinStreams, "lookup": Lookup, "as_of": AsOf}
+        node: Node = joins[operation.kind](*inputs, options, joined)
         return node
 
     def play(self, epochs: Sequence[Epoch]) -> Iterator[Epoch]:

@@ -37,6 +37,11 @@ class Joined:
             *((shown, "right", name) for name, shown in self._right.items()),
         ]
 
+    def right_names(self, names: Sequence[str]) -> list[str]:
+        """Columns of the right by their names in the result."""
+        mine = {theirs: mine for mine, theirs in self.on.items()}
+        return [mine.get(name) or self._right[name] for name in names]
+
     def key(self, side: str, values: Values) -> tuple[Hashable, ...] | None:
         """What has to be equal; None where something is null, which equals nothing."""
         parts = [values[name] for name in (self.on if side == "left" else self.on.values())]

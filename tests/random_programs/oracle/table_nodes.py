@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from random_programs.oracle.aggregates import aggregate
 from random_programs.oracle.facts import Epoch, Fact, Node
 from random_programs.oracle.joined import Joined
 from random_programs.oracle.stream_nodes import key_of
-from random_programs.values import rank
+from random_programs.values import canonical, rank
 
 Options = Mapping[str, Any]
 
@@ -84,12 +84,16 @@ class Top(Node):
 
 
 class JoinTables(Node):
-    """The join of the two tables as they are."""
+    """The join of the two tables as they are. Its key is those of both: `right_key` are the right's columns in the
+    result, and `hidden` says that those are not all."""
 
-    def __init__(self, left: Node, right: Node, options: Options, joined: Joined) -> None:
+    def __init__(
+        self, left: Node, right: Node, options: Options, joined: Joined, right_key: Sequence[str], hidden: bool
+    ) -> None:
         super().__init__()
         self.inputs = (left, right)
         self._joined, self._how = joined, options["how"]
+        self._right_key, self._hidden = right_key, hidden
 
     def after(self, epoch: Epoch) -> Iterable[Fact]:
         lefts, rights = (list(node.rows.values()) for node in self.inputs)
@@ -109,7 +113,9 @@ class JoinTables(Node):
 
     def _made(self, left: Fact | None, right: Fact | None) -> Fact:
         values = self._joined.values(left and left.values, right and right.values)
-        return Fact((left and left.id, right and right.id), values, 0)
+        parts = tuple(canonical(values[name]) for name in self._right_key)
+        unseen = right.id if right is not None and (self._hidden or left is None) else None
+        return Fact((left and left.id, parts, unseen), values, 0)
 
 
 class Changes(Node):
