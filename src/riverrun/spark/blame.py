@@ -37,7 +37,7 @@ def blame(
             for written in branch.written:
                 if fragment and fragment in written.sql:
                     topic = {reading.origin: reading.topic for reading in job.readings}.get(branch.origin)
-                    return _failure(written, cause(error), _rows(topic, branch.origin, before, after))
+                    return _failure(written, cause(error).rstrip("."), _rows(topic, branch.origin, before, after))
     return None
 
 
