@@ -413,6 +413,7 @@ def test_dead_letters_are_there_whichever_run_gave_them_up(served: Callable[...,
     dead = river.topic(
         "shop.alerts.large.dead",
         "user string, amount double, dead_reason string, dead_attempts int, dead_position string, dead_at timestamp",
+        partitions=1,
     )
     letter = {"dead_reason": "mail: refused", "dead_attempts": 5, "dead_position": "shop.alerts.large@0:0"}
     dead.append({"user": "ada", "amount": 99.5, **letter, "dead_at": datetime.now(UTC)})

@@ -45,7 +45,7 @@ def boot_id() -> int:
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return int(file.read().strip().replace("-", ""), 16)
-    except OSError:
+    except FileNotFoundError:
         return 1
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, urlencode
 
-from riverrun.errors import NotFound, OutOfRange, Unavailable
+from riverrun.errors import NotFound, OutOfRange
 from riverrun.log.topic import Topic
-from riverrun.river import River
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Html, join, tag
 from riverrun.serve.pages.quantities import clock, number
@@ -18,41 +17,12 @@ _ORDER = [("_received", "descending"), ("_partition", "ascending"), ("_offset", 
 _SHOWN = 10
 
 
-class Resending(Protocol):
-    """The dead letters of a river, where it can send them again."""
-
-    def waiting(self, name: str) -> int:
-        """How many of a topic were not sent again."""
-
-    def send_again(self, name: str) -> object:
-        """Send all that wait, once."""
-
-
-def find_resending(river: River) -> Resending | None:
-    """Who sends dead letters again; None where nobody can."""
-    return getattr(river, "dead_letters", None)
-
-
-def send_again(river: River, topic: str) -> None:
-    """Send all dead letters of a topic that wait."""
-    resending = find_resending(river)
-    if resending is None:
-        raise Unavailable("dead letters cannot be sent again from here")
-    resending.send_again(topic)
-
-
 def count_dead(history: History, topic: str) -> int | None:
     """How many dead letters wait, whichever run or worker gave them up; None where there never was one."""
-    if topic not in history.backend.river.topics():
-        return None
-    resending = find_resending(history.backend.river)
     try:
-        if resending is not None:
-            return resending.waiting(topic)
-        opened = history.backend.topic(topic)
+        return history.backend.river.dead_letters.describe(topic).waiting
     except NotFound:
-        return None  # dropped meanwhile
-    return sum(opened.ends().values()) - sum(opened.begins().values())
+        return None
 
 
 def read_newest(topic: Topic, count: int) -> list[dict[str, Any]]:
@@ -89,7 +59,7 @@ def list_dead(history: History, topic: str, asked: Asked) -> Html:
     ]
     names = ["Given up", "Why", "Attempts", "Position", "Row"]
     found = table(f"The newest of topic {topic}", heads(names, ["Attempts"]), rows)
-    if not asked.may_change or find_resending(history.backend.river) is None:
+    if not asked.may_change:
         return found
     action = f"{ROOT}/dead/{quote(topic, safe='')}?{urlencode({'back': asked.link()})}"
     return join(found, tag("form", tag("button", "Send again", type="submit"), method="post", action=action))

@@ -31,7 +31,6 @@ from riverrun.serve.pages import (
     views_page,
 )
 from riverrun.serve.pages.control import PageControl, keep_local
-from riverrun.serve.pages.dead_letters import send_again
 from riverrun.serve.pages.group_actions import find_action
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import join, tag
@@ -103,7 +102,7 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
     async def resend(request: Request) -> Response:
         asked = _asked(request)
         try:
-            await backend.read(send_again, backend.river, asked.name)
+            await backend.read(backend.river.dead_letters.send_again, asked.name)
         except RiverrunError as error:
             return await backend.read(_refuse, history, asked, error)
         return RedirectResponse(keep_local(asked.get("back", "/")), 303)
