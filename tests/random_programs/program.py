@@ -66,9 +66,11 @@ class TopicRead:
 
     def text(self) -> str:
         ddl = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
-        options = {"key": list(self.key) or None, "time": self.time, "lateness": self.lateness or None}
+        time = self.time or ("_received" if self.table else None)
+        options = {"key": list(self.key) or None, "time": time, "lateness": self.lateness or None}
         options |= {"producers": self.producers, "idle": self.idle, "max_skew": self.max_skew}
-        given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
+        # Without a word about `idle`, a partition that is silent for a minute is not waited for.
+        given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None or name == "idle")
         return f"{self.name} = flow.{'table' if self.table else 'stream'}({self.topic!r}, {ddl!r}{given})"
 
 

@@ -35,7 +35,7 @@ def draw(history: History, asked: Asked) -> Drawn:
     letters = [list_dead(history, f"{name}.dead", asked) for name, count in dead.items() if count]
     if letters:
         regions["dead"] = join(tag("h2", "Dead letters"), *letters)
-    return Drawn("Alerts", regions, posts=bool(letters) and asked.may_change)
+    return Drawn("Alerts", regions)
 
 
 def _is_alert(topic: str, flow: str) -> bool:

@@ -32,7 +32,7 @@ class PageControl:
             action = f"{self.path}?{urlencode({'back': asked.link()})}"
             (first, summary), *others = page.regions.items()
             regions = {first: summary, "control": self.draw(history, action), **dict(others)}
-            return replace(page, regions=regions, posts=True)
+            return replace(page, regions=regions)
 
         return drawn
 

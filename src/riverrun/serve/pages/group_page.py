@@ -26,7 +26,7 @@ def draw(history: History, asked: Asked) -> Drawn:
         lists = [list_dead(history, topic, asked) for topic, count in group.dead.items() if count]
         regions["dead"] = join(tag("h2", "Dead letters"), *lists)
     regions["actions"] = _actions(group, asked)
-    return Drawn(group.name, regions, posts=asked.may_change)
+    return Drawn(group.name, regions)
 
 
 def _numbers(group: GroupState) -> Html:

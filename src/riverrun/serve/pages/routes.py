@@ -57,8 +57,6 @@ _DRAWN: dict[str, Draw] = {
 _HTML = "text/html; charset=utf-8"
 _SECONDS = 300  # that a browser may keep scripts and styles
 _FORM = 1 << 16  # bytes that a form may have
-# A browser says where a form that is posted comes from only if it may; without one, nobody has to know.
-_POSTING = {"referrer-policy": "same-origin"}
 
 
 def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl | None = None) -> None:
@@ -142,7 +140,7 @@ def _render(history: History, draw: Draw, asked: Asked) -> Response:
         drawn = draw(history.fresh(), asked)
     except RiverrunError as error:
         return _refuse(history, asked, error)
-    return Response(document(drawn, history, asked), media_type=_HTML, headers=_POSTING if drawn.posts else None)
+    return Response(document(drawn, history, asked), media_type=_HTML)
 
 
 def _refuse(history: History, asked: Asked, error: RiverrunError) -> Response:

@@ -63,7 +63,6 @@ class Drawn:
     regions: dict[str, Html]
     every: float = 1.0  # seconds between two looks
     still: tuple[str, ...] = ()
-    posts: bool = False  # there is a form on it that does something
 
 
 Draw = Callable[[History, Asked], Drawn]

@@ -33,7 +33,7 @@ def draw(history: History, asked: Asked) -> Drawn:
             regions["answer"] = (
                 _answer(store, asked.get("sql")) if asked.is_posted else empty("Press Run for its answer")
             )
-    return Drawn("Views", regions, still=("ask", "answer"), posts=True)
+    return Drawn("Views", regions, still=("ask", "answer"))
 
 
 def count_rows(history: History, store: Store, view: str) -> int:
