@@ -160,7 +160,9 @@ def test_every_part_of_a_gzip_body_counts(http: httpx.Client, river: River) -> N
 
 
 @pytest.mark.parametrize(
-    "behind", [b"garbage", b"\0" * 8, b"\x1f", gzip.compress(b"{}")[:-1], gzip.compress(b"") * 2000], ids=str
+    "behind",
+    [b"garbage", b"\0" * 8, b"\x1f", gzip.compress(b"{}")[:-1], gzip.compress(b"") * 2000],
+    ids=["garbage", "zeros", "a byte", "a part cut off", "too many parts"],
 )
 def test_what_is_behind_the_end_of_a_gzip_body_is_refused(http: httpx.Client, river: River, behind: bytes) -> None:
     body = gzip.compress(lines(order("a")) + b"\n") + behind
