@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
+from concurrent import futures
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +13,7 @@ import typer
 
 from riverrun.cli.flow_file import FlowArgument, load_flow
 from riverrun.cli.interruption import Interrupted, interruptible
-from riverrun.cli.moments import parse_place
+from riverrun.cli.moments import Place, parse_place
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import print_json
 from riverrun.cli.run_lines import RunLines, summarize
@@ -78,7 +80,7 @@ def run(
             if not no_serve and (port is not None or not (once or drain)):
                 serve_beside(stack, opened, pending, host, port, lines.say)
             lines.say("starting Spark")
-            running = pending.run = opened.run(flow, rebuild=rebuild, alerts_from=start)
+            running = pending.run = _begin(opened, flow, rebuild, start)
             _follow(running, lines, once, drain)
         except Interrupted as stopped:
             if running is None:
@@ -108,7 +110,7 @@ def rebuild_views(flow: Flow, river: str) -> None:
         try:
             opened = stack.enter_context(open_river(river))
             lines.say("starting Spark")
-            running = opened.run(flow, rebuild=True)
+            running = _begin(opened, flow, rebuild=True)
             _follow_rebuild(running, lines)
             running.stop(_PATIENCE)
         except Interrupted as stopped:
@@ -138,6 +140,24 @@ def _pending(river: River, flow: Flow) -> PendingRun:
             hint=f"Install it: {how_to_install('spark')}",
         ) from None
     return PendingRun(river, flow)
+
+
+def _begin(river: River, flow: Flow, rebuild: bool, alerts_from: Place | None = None) -> Run:
+    """The run. It is begun in a thread of its own, and only waited for here: that is where a signal arrives, and not inside
+    some library that would take no notice of it."""
+    begun: futures.Future[Run] = futures.Future()
+
+    def begin() -> None:
+        try:
+            begun.set_result(river.run(flow, rebuild=rebuild, alerts_from=alerts_from))
+        except BaseException as error:
+            begun.set_exception(error)
+
+    threading.Thread(target=begin, name="riverrun-begin", daemon=True).start()
+    # In steps: polars has the system restart a wait that SIGINT interrupts.
+    while not begun.done():
+        futures.wait([begun], timeout=0.2)
+    return begun.result()
 
 
 def _give_up_starting() -> None:

@@ -6,6 +6,7 @@ import importlib
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -118,11 +119,11 @@ def load_function(text: str) -> Callable[..., Any]:
 
 
 def _follow(work: Any, quiet: bool) -> None:
-    last = _line(work.counts)
-    while not work.wait(_EVERY):
+    last, due = _line(work.counts), time.monotonic() + _EVERY
+    while not work.wait(0.2):  # in steps: some libraries have the system restart a wait that a signal interrupts
         now = _line(work.counts)
-        if now != last and not quiet:
-            last = now
+        if now != last and not quiet and time.monotonic() >= due:
+            last, due = now, time.monotonic() + _EVERY
             print_line(now)
             sys.stdout.flush()
 
