@@ -19,8 +19,8 @@ from riverrun.errors import RiverrunError, did_you_mean
 SOURCE = Path(errors.__file__).parent
 FAMILY = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, RiverrunError)]
 
-# Not errors but ways to end a thread, a test or a command; nobody outside of their module sees them.
-SIGNALS = {"log.upkeep._Stopped", "failpoints.Crashed", "cli.interruption.Interrupted"}
+# Not errors but ways to end a thread, a test, a command or a stream; nobody outside of their module sees them.
+SIGNALS = {"log.upkeep._Stopped", "failpoints.Crashed", "cli.interruption.Interrupted", "serve.guard.Withdrawn"}
 
 
 class Defined(NamedTuple):

@@ -69,7 +69,7 @@ def test_addresses_are_checked_before_the_run() -> None:
 def test_a_missing_package_matters_only_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     courier.check_addresses([Address("json://host")], private=True)
-    with pytest.raises(Unavailable, match=r"pip install 'riverrun\[alerts\]'"):
+    with pytest.raises(Unavailable, match=r"pip install '.\[alerts\]'"):
         courier.check_addresses([Address("mailto://ada:pw@example.com")], private=True)
 
 

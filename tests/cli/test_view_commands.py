@@ -128,7 +128,7 @@ def test_a_river_without_views(riverrun: Any) -> None:
     with River("river") as river:
         assert river.store.views() == []
     error = riverrun("view", "query", "select * from nope").error
-    assert error == "sql: no such table: nope. There are no views yet; a flow that runs makes them"
+    assert error == "sql: no such table: nope. There are no views yet; a run of a flow makes them"
 
 
 def test_watch_shows_what_was_kept(riverrun: Any, river: River) -> None:

@@ -110,7 +110,7 @@ def test_forms(sql: str, kind: str, expected: Any) -> None:
         ("s rlike '[a&&b]'", "'&'"),
         ("date_format(w, 'e')", "date_format(w, 'e')"),
         ("nothing + 1", "nothing"),
-        ("i +", "the end"),
+        ("i +", "at its end"),
         ("cast('x' as int) + i", "a cast of 'x' to int"),
         ("coalesce('x', s) = i", "a cast of 'x' to bigint"),
         ("coalesce(md5('x'), s) = i", "coalesce(md5('x'), s)"),

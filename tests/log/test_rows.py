@@ -38,7 +38,7 @@ VALUES: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
     "f": ("float", singles | st.integers(-(2**24), 2**24)),
     "d": ("double", st.floats(allow_nan=False) | whole),
     "day": ("date", st.dates()),
-    "at": ("timestamp", times | times.map(lambda t: t.replace(tzinfo=None)) | times.map(dt.datetime.isoformat)),
+    "at": ("timestamp", times | times.map(dt.datetime.isoformat)),
     "wall": ("timestamp_ntz", st.datetimes()),
     "raw": ("binary", st.binary(max_size=8)),
     "price": ("decimal(6,2)", st.decimals(-9999, 9999, places=2)),

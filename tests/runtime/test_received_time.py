@@ -56,7 +56,7 @@ def test_receive_time_passes_for_rows_of_another_input():
 
 def test_a_row_that_waits_for_receive_time_is_not_the_last_to_come():
     flow = Flow("f")
-    rates = flow.table("rates", "k int, rate int", key="k")
+    rates = flow.table("rates", "k int, rate int", key="k", time="_received")
     sold = flow.stream("sales", "k int").as_of(rates, on="k", late=drop())
     flow.view("sold", sold.select("k", "rate"))
     script = [{"rates": [{"k": 1, "rate": 7}]}, {"sales": [{"k": 1}]}, Tick("2 seconds"), Tick("2 seconds")]

@@ -87,7 +87,7 @@ def test_whoever_is_silent_and_holds_time_back_is_named(tmp_path: Path, named: b
     (tmp_path / "planner").mkdir()
     said = []
     for known in (slow, silent):
-        (tmp_path / "planner/7-x").write_bytes(msgspec.msgpack.encode({"s": known.to_bytes()}))
+        (tmp_path / "planner/7-x").write_bytes(with_checksum(msgspec.msgpack.encode({"s": known.to_bytes()})))
         clock = SourceClock("orders", known.watermark, 0, None, named)
         manifest = Manifest(7, 2, {}, {}, sources={"s": clock}, memory="7-x")
         said.append(read_status("shop", last(manifest), ENDS, str(tmp_path)).sources[0].waits_for)

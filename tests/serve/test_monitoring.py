@@ -28,6 +28,10 @@ def served(river: River, totals: CommittedFlow, serve: Callable[..., Background]
     river.topic("orders").append(order())
     for _ in river.topic("orders").consumer("billing", timeout=0.1):
         break
+    with river.topic("orders").queue("mails", attempts=1) as queue:
+        message = queue.receive(5)
+        assert message is not None
+        message.nack("no such address")
     totals.commit(("ada", 1, 9.5, 1))
     now = datetime.now(UTC)
     run = TellingRun(sources=(SourceStatus("stream-orders", "orders", now, 1.0),))

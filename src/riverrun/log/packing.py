@@ -6,6 +6,7 @@ It is a msgpack array of the hidden columns and then the topic's, which grow at 
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
@@ -66,7 +67,7 @@ class Packing:
             if values[i] is not None and abs(values[i]) > LARGEST_FLOAT:
                 self._schema.batch(row)
         for i in self._times:
-            if values[i] is not None and values[i].year in _EDGES:
+            if isinstance(values[i], dt.date) and values[i].year in _EDGES:  # no number, which `batch` looks at
                 self._schema.batch(row)
         return packed
 

@@ -7,9 +7,8 @@ from datetime import datetime
 
 import msgspec
 
-from riverrun.durations import from_micros, wall_clock
+from riverrun.durations import FIRST, LAST, from_micros, wall_clock
 from riverrun.errors import Corrupt
-from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
 from riverrun.kernels.watermark import Watermarks
 from riverrun.position import Position
 from riverrun.runtime.ledger import LedgerEntry
@@ -92,10 +91,7 @@ def _measure_state(manifest: Manifest) -> StateSize:
 
 def _moment(micros: int) -> datetime | None:
     """None for the beginning and the end of time, and for what no calendar has."""
-    try:
-        return from_micros(micros) if MIN_TIME < micros < MAX_TIME else None
-    except OverflowError:
-        return None
+    return from_micros(micros) if FIRST <= micros <= LAST else None
 
 
 def _seconds(micros: int) -> float:
