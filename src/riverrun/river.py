@@ -69,7 +69,8 @@ class River:
             scheme = self.checkpoints.partition("//")[0]  # what follows may have a password in it
             raise Unavailable(f"checkpoints in {scheme}//… cannot be used yet", hint="Give a directory")
         self.master = master or where.get("master")
-        self._opening = threading.RLock()  # a run opens topics while the same river is served
+        # A run opens topics while the same river is served. A store that is away keeps nobody from the topics.
+        self._opening, self._opening_store = threading.RLock(), threading.Lock()
         self._store: Store | None = None
         self._topics: dict[str, Topic] = {}
         self._replaced: list[Topic] = []  # handles from before a topic's schema grew; people may still use them
@@ -99,12 +100,14 @@ class River:
         if not self._closed:
             for run in list(self._runs):
                 run.stop()  # while it can still read and write what is left to do
-            self._closed = True
+            with self._opening, self._opening_store:
+                self._closed = True
+                topics, store = [*self._replaced, *self._topics.values()], self._store
             self._coordination.close()  # before topics, so that consumers and workers leave while they are there
-            for topic in (*self._replaced, *self._topics.values()):
+            for topic in topics:
                 topic.close()
-            if self._store is not None:
-                self._store.close()
+            if store is not None:
+                store.close()
 
     def topic(
         self,
@@ -175,11 +178,12 @@ class River:
 
     def drop_topic(self, name: str) -> None:
         """Remove a topic and all its rows."""
-        self._check_open()
-        opened = self._topics.pop(name, None)
-        if opened is not None:
-            opened.close()
-        self._catalogue.drop(name)
+        with self._opening:
+            self._check_open()
+            opened = self._topics.pop(name, None)
+            if opened is not None:
+                opened.close()
+            self._catalogue.drop(name)
 
     def consumer(
         self, group: str, topics: str | list[str] = "*", start: Start = "committed", timeout: Duration | None = None
@@ -205,7 +209,7 @@ class River:
     def dead_letters(self) -> Redelivery:
         """The dead letters of queues and alerts: how many wait, and sending them again."""
         self._check_open()
-        return Redelivery(self._coordination, self.topics, lambda name: self._open(TopicSpec(name)))
+        return Redelivery(self._coordination, self.topics, lambda name: self._open(TopicSpec(name)), self.briefly)
 
     def run(
         self,
@@ -252,8 +256,8 @@ class River:
     @property
     def store(self) -> Store:
         """Where the views are kept."""
-        self._check_open()
-        with self._opening:
+        with self._opening_store:
+            self._check_open()
             if self._store is None:
                 try:
                     from riverrun.views import open_store
@@ -267,15 +271,17 @@ class River:
         return self.groups.lag(group)
 
     def _open(self, spec: TopicSpec) -> Topic:
-        self._check_open()
         with self._opening:
+            self._check_open()
             opened = self._topics.get(spec.name)
             if opened is not None and opened.backend.is_open:
                 spec.check_same(opened.spec)
                 if spec.schema in (UNSET, opened.spec.schema):
                     return opened
+            topic = self._catalogue.open(spec)
+            if opened is not None:
                 self._replaced.append(opened)
-            topic = self._topics[spec.name] = self._catalogue.open(spec)
+            self._topics[spec.name] = topic
             return topic
 
     def _check_open(self) -> None:

@@ -111,6 +111,18 @@ def test_numbers_are_times_where_the_topic_says_what_they_count(log: Log, unit: 
         topic.append({"user": "ada", "at": NAIVE})
 
 
+@pytest.mark.parametrize("number", [MILLIS * 1_000_000, MILLIS * 1000, float("nan"), float("inf"), 10**30])
+def test_numbers_that_are_no_times_are_refused_however_they_come(log: Log, number: float) -> None:
+    """Nanoseconds and microseconds for milliseconds, above all; a producer goes on after them."""
+    topic = log.topic("t", "at timestamp", partitions=1, times="ms")
+    with topic.producer() as producer:
+        for refuse in (topic.append, producer.send):
+            with pytest.raises(Invalid, match="row 0, column 'at'"):
+                refuse({"at": number})
+        producer.send({"at": MILLIS})
+    assert times(topic) == [AWARE]
+
+
 def test_fractions_of_seconds_are_kept(log: Log) -> None:
     topic = log.topic("t", "at timestamp", partitions=1, times="s")
     topic.append([{"at": SECONDS + 0.25}, {"at": -0.5}])

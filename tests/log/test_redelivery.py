@@ -92,3 +92,23 @@ def test_topics_that_are_none_and_groups_that_are_gone_are_refused(river: River,
     river.groups.drop("send")
     with pytest.raises(NotFound, match="there is no group send any more that takes topic mails as a queue"):
         river.dead_letters.send_again("mails.dead.send")
+
+
+def test_letters_that_somebody_wrote_by_hand_hold_nobody_up(river: River, topic: Topic) -> None:
+    topic.append({"k": "a", "n": 1})
+    assert fail(topic) == [1]
+    dead = river.topic("mails.dead.send")
+    for position in (None, "nonsense", "other@0:7", "mails@9:0"):
+        dead.append({"k": "a", "n": 7, "dead_position": position})
+    assert river.dead_letters.send_again("mails.dead.send") == Resent("mails.dead.send", rows=1, gone=1)
+    with topic.queue("send") as queue:
+        message = queue.receive(timeout=5)
+        assert message is not None and message.row["n"] == 1
+
+
+def test_counting_dead_letters_keeps_no_topic_open(tmp_path: Path, river: River, topic: Topic) -> None:
+    topic.append({"k": "a", "n": 1})
+    fail(topic)
+    with River(tmp_path / "river") as another:
+        assert len(another.dead_letters.topics()) == 1
+        assert another._topics == {}

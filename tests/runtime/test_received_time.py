@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from oracles.orders import at
 from riverrun.flow import Flow
@@ -61,3 +61,15 @@ def test_a_row_that_waits_for_receive_time_is_not_the_last_to_come():
     flow.view("sold", sold.select("k", "rate"))
     script = [{"rates": [{"k": 1, "rate": 7}]}, {"sales": [{"k": 1}]}, Tick("2 seconds"), Tick("2 seconds")]
     assert run_flow(flow, script, drain=False, now=NOW).views["sold"] == [{"k": 1, "rate": 7}]
+
+
+def test_rows_wait_for_receive_time_also_when_their_own_producer_has_long_been_silent():
+    flow = Flow("f")
+    left = flow.stream("left", "k string, at timestamp", time="at", idle="1 minute")
+    flow.view(
+        "pairs", left.join(flow.stream("right", "k string", lateness="10 minutes"), on="k", within=300, how="left")
+    )
+    rows = [{"k": "x", "at": NOW - timedelta(minutes=6)}, {"k": "y", "at": NOW}]
+    result = run_flow(flow, [{"left": rows}, *[Tick("30 seconds")] * 80], drain=False, now=NOW)
+    assert [row["k"] for row in result.views["pairs"]] == ["x"]  # the time of the other has not passed on the left
+    assert len(result.epochs) < 50, "time that changes nothing any more makes no epochs"

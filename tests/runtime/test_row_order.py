@@ -142,3 +142,25 @@ def test_a_running_result_of_a_step_stays_the_newest_when_its_row_is_older() -> 
     rows = [{"k": 1, "at": at(10)}, {"k": 1, "at": at(5)}]
     for script in ([{"s": rows}], [{"s": [row]} for row in rows]):
         assert run_flow(flow, script).views["counts"] == [{"k": 1, "n": 2}]
+
+
+def test_the_newest_of_changes_is_that_of_their_time_however_they_are_cut_into_epochs() -> None:
+    flow = rr.Flow("f")
+    people = flow.table("people", "id string, team string, n int, at timestamp", key="id", time="at")
+    joined = people.changes().select("_after.team as team", "_after.n as n")
+    flow.view("last", joined, key="team")
+    flow.view(
+        "both",
+        flow.stream("visits", "team string, n int, at timestamp", time="at").drop("at").union(joined),
+        key="team",
+    )
+    first, second = (
+        {"id": name, "team": "red", "n": n, "at": at(when)} for name, n, when in (("x", 1, 50), ("y", 2, 3))
+    )
+    visit = {"team": "red", "n": 3, "at": at(60)}
+    for script in (
+        [{"visits": [visit], "people": [first, second]}],
+        [{"visits": [visit], "people": [first]}, {"people": [second]}],
+    ):
+        found = run_flow(flow, script).views
+        assert ([row["n"] for row in found["last"]], [row["n"] for row in found["both"]]) == ([1], [3])

@@ -234,6 +234,12 @@ def test_only_an_admin_appends_to_what_a_flow_writes(serve: Any, tmp_path: Any) 
         assert refused.status_code == 409
         assert refused.json()["error"] == "topic shop.alerts.fraud is written by flow shop"
         assert post("shop.alerts.fraud", "admin").status_code == 202
+        letters = "user string, dead_reason string, dead_attempts int, dead_position string, dead_at timestamp"
+        shared.topic("orders.dead.mails", letters, fsync="os")
+        assert (post("orders.dead.mails", "write").status_code, post("orders.dead.mails", "admin").status_code) == (
+            409,
+            202,
+        )
 
 
 @pytest.mark.parametrize("at", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from riverrun import durable
@@ -42,7 +42,7 @@ class Alert:
         self._every = every
         self._attempts = attempts
         self._lines: dict[str, Line] = {}
-        self._rows = 0
+        self._rows = self._dead = 0
         self._last_error: str | None = None
         self._last_sent: int | None = None
         self._letters: Redelivery | None = None
@@ -107,10 +107,16 @@ class Alert:
             rows=self._rows,
             waiting=max((count_between(line.note.done, self.reached) for line in lines), default=0),
             failed=sum(line.failed for line in lines),
-            dead=self._letters.waiting(self.dead_letters) if self._letters else 0,
+            dead=self._count_dead(),
             last_error=self._last_error,
             last_sent=None if self._last_sent is None else from_micros(self._last_sent),
         )
+
+    def _count_dead(self) -> int:
+        if self._letters is not None:
+            with suppress(RiverrunError):  # what it was before will do: a status ends no run
+                self._dead = self._letters.waiting(self.dead_letters)
+        return self._dead
 
     @property
     def dead_letters(self) -> str:

@@ -97,7 +97,7 @@ class Alerts:
             self._thread.join(patience + 1)
 
     def status(self) -> tuple[AlertStatus, ...]:
-        """Of each alert, since the run began; dead letters are counted for ever."""
+        """Of each alert, since the run began; dead letters that were not sent again, whichever run had them."""
         return tuple(alert.status() for alert in self._alerts.values())
 
     def _send(self, address: Address, message: AlertMessage) -> None:

@@ -12,7 +12,8 @@ import pyarrow as pa
 from riverrun import ddl
 from riverrun.alerts.message import SHOWN
 from riverrun.alerts.stretch import Stretch, clip_to_kept
-from riverrun.log.dead_letters import COLUMNS
+from riverrun.errors import NotFound
+from riverrun.log.dead_letters import COLUMNS, with_missing
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.position import Position
@@ -58,7 +59,8 @@ def take_letters(dead: Topic, columns: Sequence[str], begin: int, end: int) -> L
     whole = pa.Table.from_batches(list(dead.batches({0: begin}, {0: min(end, begin + _ROWS)})))
     names = [str(reason).partition(": ")[0] for reason in whole.column("dead_reason").to_pylist()]
     count = next((number for number, name in enumerate(names) if name != names[0]), len(names))
-    return Letters(names[0], begin, begin + count, whole.slice(0, min(count, SHOWN)).select(columns).to_pylist())
+    there = [name for name in columns if name in whole.column_names]  # the alert may have grown since
+    return Letters(names[0], begin, begin + count, whole.slice(0, min(count, SHOWN)).select(there).to_pylist())
 
 
 def bury_again(dead: Topic, letters: Letters, reason: str) -> None:
@@ -66,7 +68,7 @@ def bury_again(dead: Topic, letters: Letters, reason: str) -> None:
     whole = pa.Table.from_batches(list(dead.batches({0: letters.start}, {0: letters.end})))
     told = {
         "dead_reason": [f"{letters.name}: {reason}"] * whole.num_rows,
-        "dead_attempts": [attempts + 1 for attempts in whole.column("dead_attempts").to_pylist()],
+        "dead_attempts": [(attempts or 0) + 1 for attempts in whole.column("dead_attempts").to_pylist()],
         "dead_at": [datetime.now(UTC)] * whole.num_rows,
     }
     columns = [
@@ -96,5 +98,10 @@ def _letters(dead: Topic, topic: Topic, rows: pa.RecordBatch, reason: str, attem
 
 def _opened(river: River, topic: Topic) -> Topic:
     """Their topic: the columns of the source, and what became of the rows. Kept until somebody drops it."""
-    schema = ddl.render([*ddl.parse(topic.spec.schema), *COLUMNS])
-    return river.topic(TopicSpec(f"{topic.name}.dead", schema, partitions=1, retention=None))
+    name, wanted = f"{topic.name}.dead", with_missing(ddl.parse(topic.spec.schema), COLUMNS)
+    try:
+        there = ddl.parse(river.topic(name).spec.schema)
+    except NotFound:
+        return river.topic(TopicSpec(name, ddl.render(wanted), partitions=1, retention=None))
+    # The source may have grown since; a schema only grows at its end.
+    return river.topic(TopicSpec(name, ddl.render(with_missing(there, wanted))))

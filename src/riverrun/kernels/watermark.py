@@ -121,6 +121,14 @@ class Watermarks:
         times = self.producers["time"].to_numpy()
         return int(times.max()) if len(times) else None
 
+    @property
+    def furthest(self) -> int | None:
+        """A time that no row was beyond, where only rows move the watermark: those of producers that are forgotten by now
+        were not beyond it."""
+        if self.watermark == MIN_TIME:
+            return self.newest
+        return max(self.watermark + self.lateness, MIN_TIME if self.newest is None else self.newest)
+
     def holders(self, limit: int = 5) -> list[Holder]:
         """Who holds the watermark back: the live producers furthest behind, the worst first."""
         worst = self.live.sort("time", "received", "producer").head(limit)

@@ -100,7 +100,7 @@ class DeadLetters:
             return self._open_topic(self._spec())
         # The source may have grown since; a schema only grows at its end.
         columns = ddl.parse(topic.spec.schema)
-        grown = _with_missing(columns, _letter_columns(self._source))
+        grown = with_missing(columns, _letter_columns(self._source))
         return topic if grown == columns else self._open_topic(TopicSpec(self.name, ddl.render(grown)))
 
     def _spec(self) -> TopicSpec:
@@ -125,10 +125,10 @@ _LOWEST = (
 
 def _letter_columns(source: Topic) -> list[ddl.Column]:
     """Of a queue over dead letters, some are there already."""
-    return _with_missing(ddl.parse(source.spec.schema), COLUMNS)
+    return with_missing(ddl.parse(source.spec.schema), COLUMNS)
 
 
-def _with_missing(columns: Sequence[ddl.Column], others: Sequence[ddl.Column]) -> list[ddl.Column]:
+def with_missing(columns: Sequence[ddl.Column], others: Sequence[ddl.Column]) -> list[ddl.Column]:
     names = {column.name for column in columns}
     return [*columns, *(column for column in others if column.name not in names)]
 

@@ -99,7 +99,6 @@ class Journal:
         producer = frames.producer_id(name)
         with self._section() as ends:
             producers = self._track(ends)
-            producers.admit(self.topic, name, producer, self._settings)
             memory = producers.memories.get(producer)
             claim = Claim(name, memory.last_sequence, memory.fence + 1) if memory else Claim(name, fence=1)
             commit = ends.commit + 1
@@ -283,7 +282,7 @@ class Journal:
         if claim is None:
             return None
         producers = self._track(ends)
-        producers.admit(self.topic, claim.name, producer, self._settings)
+        producers.admit(self.topic, claim, producer, self._settings)
         return producers.check(self.topic, claim.name, producer, claim.fence, claim.sequence)
 
     def _track(self, ends: Ends) -> Producers:

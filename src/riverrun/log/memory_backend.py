@@ -136,7 +136,7 @@ class MemoryBackend(TopicBackend):
         with stored.lock:
             if claim:
                 producer = frames.producer_id(claim.name)
-                stored.producers.admit(self.name, claim.name, producer, self._settings)
+                stored.producers.admit(self.name, claim, producer, self._settings)
                 repeated = stored.producers.check(self.name, claim.name, producer, claim.fence, claim.sequence)
                 if repeated is not None:
                     return dict(enumerate(repeated))

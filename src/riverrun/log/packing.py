@@ -15,9 +15,11 @@ import msgspec
 import pyarrow as pa
 
 from riverrun import calendar, ddl
+from riverrun.durations import FIRST, LAST
 from riverrun.log.row_types import python_type, row_struct
 from riverrun.log.rows import LARGEST_FLOAT, TEMPORAL, RowSchema, completed
 from riverrun.log.scalars import plain_rows
+from riverrun.log.times import EPOCHS
 
 _ARRAY = b"\xdd"  # msgpack: an array whose length follows in 4 bytes
 _REFUSED = (msgspec.ValidationError, TypeError, ValueError, OverflowError)
@@ -67,9 +69,15 @@ class Packing:
             if values[i] is not None and abs(values[i]) > LARGEST_FLOAT:
                 self._schema.batch(row)
         for i in self._times:
-            if isinstance(values[i], dt.date) and values[i].year in _EDGES:  # no number, which `batch` looks at
+            if values[i] is not None and self._is_odd(values[i]):
                 self._schema.batch(row)
         return packed
+
+    def _is_odd(self, time: dt.date | float) -> bool:
+        """Whether a time may lie outside the calendar, or be none."""
+        if isinstance(time, dt.date):
+            return time.year in _EDGES
+        return not FIRST <= time * EPOCHS[self._schema.times.epoch or "ms"] <= LAST
 
     def batch(self, packed: Sequence[bytes]) -> pa.RecordBatch:
         """One batch of packed rows, in their order, as `RowSchema.batch` gives it."""

@@ -81,15 +81,15 @@ class Producers:
             memory.recent.append(RememberedAppend(sequence, tuple(self.offsets)))
             del memory.recent[:-_REMEMBERED]
 
-    def admit(self, topic: str, name: str, producer: bytes, settings: Settings) -> None:
+    def admit(self, topic: str, claim: Claim, producer: bytes, settings: Settings) -> None:
         """Refuse one name more than a topic remembers. Every writer has all of them in memory, every segment begins with
-        them."""
-        if producer in self.memories or len(self.memories) < settings.max_producers:
+        them. Who has a fence is one of few, a flow or a queue, and is not kept out by the others."""
+        if claim.fence or producer in self.memories or len(self.memories) < settings.max_producers:
             return
         self.memories = self.snapshot(wall_clock(), settings.producer_expiry)
         if len(self.memories) >= settings.max_producers:
             raise Conflict(
-                f"topic {topic} remembers {len(self.memories)} producers, and {name!r} is not one of them",
+                f"topic {topic} remembers {len(self.memories)} producers, and {claim.name!r} is not one of them",
                 hint="Use fewer names, each for longer, or raise max_producers; unused ones are forgotten after"
                 " producer_expiry",
             )

@@ -93,7 +93,8 @@ def tail_is_good(directory: str, ends: Ends) -> bool:
 def lies_behind(directory: str, ends: Ends) -> bool:
     """Whether there are bytes, or whole segments, behind an end."""
     return (
-        list_segments(directory)[-1] > ends.segment or os.path.getsize(segment_path(directory, ends.segment)) > ends.end
+        list_segments(directory)[-1:] > [ends.segment]
+        or os.path.getsize(segment_path(directory, ends.segment)) > ends.end
     )
 
 

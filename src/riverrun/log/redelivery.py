@@ -9,10 +9,11 @@ is a second mark, up to where they are to be sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from riverrun.errors import NotFound, did_you_mean
+from riverrun.errors import Invalid, NotFound, did_you_mean
 from riverrun.log.coordination import Coordination
 from riverrun.log.dead_letters import COLUMNS
 from riverrun.log.offset_commits import committed_offsets, put_offsets
@@ -51,11 +52,16 @@ class Redelivery:
     """The dead letters of one river."""
 
     def __init__(
-        self, coordination: Coordination, names: Callable[[], list[str]], open_topic: Callable[[str], Topic]
+        self,
+        coordination: Coordination,
+        names: Callable[[], list[str]],
+        open_topic: Callable[[str], Topic],
+        briefly: Callable[[str], AbstractContextManager[Topic]],
     ) -> None:
         self._coordination = coordination
         self._names = names
         self._open = open_topic
+        self._briefly = briefly
 
     def topics(self) -> list[DeadLetterTopic]:
         """Every topic of dead letters, in order of names."""
@@ -97,19 +103,20 @@ class Redelivery:
 
     def _found(self) -> Iterator[DeadLetterTopic]:
         for name in self._names():
-            found = self._describe(name)
-            if found is not None:
-                yield found
+            with suppress(NotFound):  # dropped meanwhile
+                found = self._describe(name)
+                if found is not None:
+                    yield found
 
     def _describe(self, name: str) -> DeadLetterTopic | None:
         source, of_queue, group = name.rpartition(".dead.")
         if not of_queue and not name.endswith(".dead"):
             return None
-        topic = self._open(name)
-        if not {column.name for column in COLUMNS} <= set(topic.schema.names):
-            return None  # somebody's own topic that is called so
+        with self._briefly(name) as topic:
+            if not is_of_dead_letters(topic):
+                return None  # somebody's own topic that is called so
+            begin, end = topic.begins()[0], topic.ends()[0]
         done, asked = self.asked(name)
-        begin, end = topic.begins()[0], topic.ends()[0]
         waiting = end - max(done, begin)
         rows = end - begin
         if of_queue:
@@ -131,7 +138,7 @@ class Redelivery:
                 )
             begin = max(committed_offsets(db, _DONE, found.topic).get(0, 0), letters.begins()[0])
             places = _places(letters, found.source, begin, end)
-            there = [(partition, offset) for partition, offset in places if offset >= begins[partition]]
+            there = [(p, offset) for p, offset in places if p in handed_out and offset >= begins.get(p, offset + 1)]
             db.executemany(
                 "insert or ignore into messages values (?, ?, ?, ?, 0, null, null, 0, null, 'sent again')",
                 # What is behind the cursor, because somebody moved it back, comes anyway.
@@ -142,10 +149,17 @@ class Redelivery:
         return Resent(found.topic, len(there), len(places) - len(there))
 
 
+def is_of_dead_letters(topic: Topic) -> bool:
+    """Whether a topic has the dead letters of a queue or of an alert."""
+    is_called_so = ".dead." in topic.name or topic.name.endswith(".dead")
+    return is_called_so and {column.name for column in COLUMNS} <= set(topic.schema.names)
+
+
 def _places(letters: Topic, source: str, begin: int, end: int) -> list[tuple[int, int]]:
     """Where the messages were in their topic."""
     found = []
     for batch in letters.batches({0: begin}, {0: end}, ["dead_position"]):
         for text in batch.column("dead_position").to_pylist():
-            found += list(Position.parse(text)[source].items())
+            with suppress(Invalid):  # of somebody who wrote there by hand
+                found += list(Position.parse(text or "").get(source, {}).items())
     return found

@@ -102,7 +102,9 @@ class Planner:
 
     def _waits(self, waiting: Waiting, known: Mapping[str, Watermarks]) -> bool:
         """Whether a node has rows that wait, and receive time is what they wait for."""
-        newest = [time + held for root, held in waiting.holds.items() if (time := known[root].newest) is not None]
+        by_itself = {reading.id for reading in self._job.readings if reading.time is None}
+        times = {root: one.newest if root in by_itself else one.furthest for root, one in known.items()}
+        newest = [time + held for root, held in waiting.holds.items() if (time := times[root]) is not None]
         watermarks = {root: delayed(known[root].watermark, lag) for root, lag in waiting.lags.items()}
         passing = [watermarks.pop(reading.id) for reading in self._job.readings if _passes(reading, watermarks)]
         reached = combined(watermarks.values()) if watermarks else MAX_TIME  # by clocks that only rows move

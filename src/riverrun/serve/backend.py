@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -54,7 +53,6 @@ class Backend:
         self.counts = RequestCounts()
         self.memory = MemoryBudget(river.settings.http_memory, river.settings.http_body_bytes)
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []  # what goes on for as long as it is served
-        self._opening = threading.Lock()
         self._appending = ThreadPoolExecutor(_APPENDING, "riverrun-append")
         self._reading = ThreadPoolExecutor(_READING, "riverrun-read")
         self._following = ThreadPoolExecutor(_FOLLOWING, "riverrun-follow")
@@ -70,16 +68,14 @@ class Backend:
 
     def topic(self, name: str) -> Topic:
         """A topic that is there; `NotFound` names the nearest."""
-        with self._opening:
-            return self.river.topic(name)
+        return self.river.topic(name)
 
     def reopen_if_grown(self, topic: Topic) -> Topic | None:
         """The topic with the columns that another process has added meanwhile; None when there are none."""
         schema = topic.backend.newest_schema()
         if schema == topic.spec.schema:
             return None
-        with self._opening:
-            return self.river.topic(topic.name, schema)
+        return self.river.topic(topic.name, schema)
 
     def has_views(self) -> bool:
         """Whether there is a store of views; looking must not make one."""
@@ -89,8 +85,7 @@ class Backend:
         """The store of views; `NotFound` before the first flow has made one."""
         if not self.has_views():
             raise NotFound("there are no views yet", hint="Run a flow that makes some: riverrun run FLOW.py")
-        with self._opening:
-            return self.river.store
+        return self.river.store
 
     def close(self) -> None:
         """Let the threads go; what they do is finished first."""

@@ -53,7 +53,7 @@ async def receive_body(request: Request, limit: int, memory: MemoryBudget) -> As
             raise Refused(408, "the body did not come in time", hint="Send it faster, or in smaller parts") from None
         except ClientDisconnect:
             raise Refused(400, "the body ended too early") from None
-        except Refused:
+        except (Refused, Invalid):
             parts.clear()
             memory.give_back(account, held)
             held = 0

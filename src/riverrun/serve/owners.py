@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from riverrun.errors import Conflict, RiverrunError
+from riverrun.log.redelivery import is_of_dead_letters
 from riverrun.log.topic import Topic
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ class Owners:
         self._found: dict[str, tuple[float, str | None]] = {}
 
     def check(self, topic: Topic) -> None:
-        """`Conflict` when a flow writes it."""
+        """`Conflict` when a flow writes it, or a queue or an alert its dead letters: who sends them again believes them."""
+        if is_of_dead_letters(topic):
+            raise Conflict(f"topic {topic.name} has dead letters", hint="Only an admin token may append here")
         with self._lock:
             at, flow = self._found.get(topic.name, (0.0, None))
             if not at or time.monotonic() > at + _FRESH:

@@ -137,7 +137,10 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
         opened = await fresh(view, at_least, timeout)
         one = await backend.read(opened.get, parts)
         if one is None:
-            raise NotFound(f"view {view!r} has no row with this key", hint=f"Its key is {', '.join(opened.spec.key)}")
+            raise NotFound(
+                f"view {view!r} has no row with this key",
+                hint=f"Its key is {', '.join(name for name in opened.spec.key if name not in opened.spec.hidden)}",
+            )
         return answer(one)
 
     return routes

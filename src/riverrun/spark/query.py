@@ -156,7 +156,7 @@ class EpochQuery:
         """The expression of the flow that failed, if it was one."""
         try:
             read = self._checkpoint.plan(epoch).positions
-        except Corrupt:
+        except (Corrupt, OSError):
             return None
         return blame(error, self.deployment.job, self.committer.last.positions, read)
 

@@ -18,7 +18,7 @@ class Changes(Node):
     kind = "changes"
     stateful = True
     hands_on_receipt = True
-    emergence = "log"
+    emergence = "mixed"  # changes stand where their event time is, and are told at once
     key_travels = True
     is_table = False
     key = ()
