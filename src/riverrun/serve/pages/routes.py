@@ -71,7 +71,7 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
             is_live = "text/event-stream" in request.headers.get("accept", "")
             asked = _asked(request, is_live)
             if is_live:
-                ticket = backend.feeds.admit(caller_of(request).account)
+                ticket = backend.feeds.admit(f"{caller_of(request).account}, pages")
                 return EventStream(lambda: live.changes(history, draw, asked), ticket)
             return await backend.read(_render, history, draw, asked)
 
