@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import pytest
 
 from riverrun import failpoints
-from riverrun.cli.open_files import raise_limit
 from riverrun.doctor import check_topic
 from riverrun.errors import DiskFull, Transient, Unavailable
+from riverrun.open_files import raise_limit
 from riverrun.river import River
 from riverrun.settings import Settings
 

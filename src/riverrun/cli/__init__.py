@@ -14,7 +14,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code."""
     try:
         from riverrun.cli.commands import run
-        from riverrun.cli.open_files import raise_limit
+        from riverrun.open_files import raise_limit
 
         raise_limit()
         code = run(sys.argv[1:] if args is None else list(args))

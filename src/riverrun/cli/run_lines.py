@@ -37,7 +37,7 @@ class RunLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.clear()
-        note(figures.safe(record.getMessage()))
+        note(record.getMessage())
 
     def show(self, status: FlowStatus) -> None:
         """Where the run is."""
@@ -56,7 +56,7 @@ class RunLines(logging.Handler):
         """A line that stays."""
         if not self._quiet:
             self.clear()
-            print_line(figures.safe(text))
+            print_line(text)
             sys.stdout.flush()
 
     def hint(self) -> None:

@@ -136,7 +136,7 @@ def _line(counts: Any) -> str:
 
 class _Warnings(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        note(figures.safe(record.getMessage()))
+        note(record.getMessage())
 
 
 def _show_warnings() -> None:

@@ -54,7 +54,7 @@ class Manifest(msgspec.Struct):
         if content is None:
             raise Corrupt(
                 "the manifest of a flow, which is kept with its views, is damaged",
-                hint="Restore the views together with the directory of the flow, or rebuild the flow",
+                hint="Restore the views together with the directory of the flow; or remove the views: a run computes them again",
             )
         return msgspec.msgpack.decode(content, type=cls)
 

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 import time
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from riverrun.open_files import raise_limit
 from riverrun.serve.share import Share
 
 log = logging.getLogger("riverrun.serve")
 
 _HEAD = 10.0  # seconds from the first byte of a request, or from the connection, to the end of its headers
-_FILES = 1 << 16  # as many as anybody needs; some systems allow a billion, and programs then count to it
 _QUIET = 60.0  # seconds between two complaints about the same thing
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 2\r\nconnection: close\r\n\r\n"
@@ -27,19 +26,9 @@ _FULL = (
 )
 
 
-def raise_file_limit() -> int:
-    """Allow this process as many open files as the system lets it; how many that are."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        return wanted
-    return _FILES if soft == resource.RLIM_INFINITY else soft
-
-
 def connection_share(limit: int) -> Share:
     """The setting, unless that leaves too few files for everything else."""
-    return Share(max(min(limit, raise_file_limit() // 2), 2))
+    return Share(max(min(limit, raise_limit() // 2), 2))
 
 
 class CountedConnection(H11Protocol):

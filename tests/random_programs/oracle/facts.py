@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -59,7 +60,7 @@ class Epoch:
     promises: Mapping[str, list[tuple[str, int, int]]] = field(default_factory=dict)
 
 
-class Node:
+class Node(ABC):
     """A stream or a table: all rows that it has after an epoch, computed anew from those of its inputs."""
 
     inputs: tuple[Node, ...] = ()
@@ -82,9 +83,9 @@ class Node:
         self.went = [row for id, row in self.rows.items() if not _same(rows.get(id), row)]
         self.rows = rows
 
+    @abstractmethod
     def after(self, epoch: Epoch) -> Iterable[Fact]:
         """All rows after the epoch."""
-        raise NotImplementedError
 
     def _watermarks(self) -> tuple[int, int]:
         """At the start and at the end of the epoch: the smallest of the inputs'."""

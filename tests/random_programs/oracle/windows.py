@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
@@ -36,13 +37,13 @@ class Window(Node):
             self.count("in", len(came), late_dropped=len(late))
         return list(self.shown(end, end - self.delay))
 
+    @abstractmethod
     def take(self, came: list[Fact], went: set[Hashable], limit: int) -> list[Fact]:
         """Takes rows in; gives those that are late when what ended by `limit` is final."""
-        raise NotImplementedError
 
+    @abstractmethod
     def shown(self, end: int, final: int) -> Iterable[Fact]:
         """The results at this watermark; what ended by `final` does not change any more."""
-        raise NotImplementedError
 
     def result(self, rows: list[Fact], bounds: Bounds, span: int | None) -> Fact:
         by = self._options["by"]

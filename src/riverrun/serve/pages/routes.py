@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+from dataclasses import replace
 from importlib.resources import files
 from urllib.parse import parse_qsl, quote
 
@@ -107,9 +108,13 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
 
     async def query(request: Request) -> Response:
         """The page of all views with the answer to what was asked. Only a form of ours gets here: see `serve.guard`."""
-        async with receive_body(request, _FORM, backend.memory) as body:
-            form = dict(parse_qsl(body.decode("utf-8", "replace")))
-        asked = Asked(_path(request), form, is_posted=True)
+        asked = _asked(request)
+        try:
+            async with receive_body(request, _FORM, backend.memory) as body:
+                form = dict(parse_qsl(body.decode("utf-8", "replace")))
+        except RiverrunError as error:
+            return await backend.read(_refuse, history, asked, error)
+        asked = replace(asked, query=form, is_posted=True)
         draw = control.on(views_page.draw) if control else views_page.draw
         return await backend.read(_render, history, draw, asked)
 
