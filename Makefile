@@ -35,6 +35,7 @@ test: $(STAMP) browser ## all tests but the slow ones
 
 test-recovery: $(STAMP) ## kill real processes at every step and compare
 	@$(BIN)/python -m pytest -m 'recovery or slow' tests
+	@$(BIN)/python -m pytest -n 2 -m 'hypothesis and not spark' --hypothesis-profile search tests
 
 lint: $(STAMP) ## ruff and mypy, as CI runs them
 	@$(BIN)/ruff check .

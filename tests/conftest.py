@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from riverrun import failpoints
@@ -21,6 +22,11 @@ from riverrun.log.coordination import Coordination
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.settings import Settings
+
+# `make test` tries the same examples every time, so that what was green stays green; `make test-recovery` new ones.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
+hypothesis.settings.load_profile("repeatable")
 
 PROGRAMS = Path(__file__).parent / "programs"
 SCHEMA = "k string, n bigint, at timestamp"

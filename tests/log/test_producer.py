@@ -392,9 +392,15 @@ class TestNames:
         assert numbers(open_topic(schema=SCHEMA)) == [0, 1, 2, 3]
 
     def test_a_name_with_sequences_of_its_own_is_refused(self, topic: Topic) -> None:
-        topic.append(row(1), producer="app", sequence=1 << 61)
+        topic.append(row(1), producer="app", sequence=1 << 61, fence=1)
         with pytest.raises(Conflict, match="sequences of its own"):
             topic.producer(name="app")
+
+    def test_sequences_from_before_the_first_fence_do_no_harm(self, topic: Topic) -> None:
+        topic.append(row(1), producer="app", sequence=1 << 61)
+        with topic.producer(name="app") as producer:
+            producer.send(row(2))
+        assert numbers(topic) == [1, 2]
 
     def test_small_sequences_of_its_own_do_no_harm(self, topic: Topic) -> None:
         topic.append(row(1), producer="app", sequence=1000)

@@ -50,6 +50,12 @@ class Known:
     fence: int = 0
     recent: list[tuple[int, list[int]]] = field(default_factory=list)
 
+    def fenced(self, fence: int) -> None:
+        """Numbers from before the first fence are somebody else's."""
+        if fence and not self.fence:
+            self.recent = []
+        self.fence = fence
+
 
 class Model:
     """Rows by partition and offset, and nothing else that could go wrong."""
@@ -161,10 +167,12 @@ class TopicMachine(RuleBasedStateMachine):
                 return
             raise AssertionError("an older fence was let through")
         position = self.topic.append(rows, producer=name, sequence=sequence, fence=fence)
+        if not known.fence:
+            known.fenced(fence)
         if known.recent and sequence <= known.recent[-1][0]:
             expected = next(ends for remembered, ends in known.recent if remembered >= sequence)
         else:
-            known.fence = fence
+            known.fenced(fence)
             expected = self.model.append(rows)
             known.recent = [*known.recent, (sequence, expected)][-REMEMBERED:]
         assert position == self.position(expected)
@@ -174,15 +182,15 @@ class TopicMachine(RuleBasedStateMachine):
         known = self.model.producers.setdefault(name, Known())
         if fence >= known.fence:
             self.topic.raise_fence(name, fence)
-            known.fence = fence
+            known.fenced(fence)
 
     @rule(name=producers)
     def take_over(self, name: str) -> None:
         known = self.model.producers.setdefault(name, Known())
         claim = self.topic.backend.take_over(name)
         assert claim.fence == known.fence + 1
+        known.fenced(claim.fence)
         assert claim.sequence == (known.recent[-1][0] if known.recent else -1)
-        known.fence = claim.fence
 
     @rule(batch=batches, place=st.sampled_from(FAILURES))
     def append_without_room(self, batch: list[tuple[str, int]], place: str) -> None:

@@ -98,9 +98,7 @@ class Journal:
         """Raise the producer's fence by one and give it, with the last sequence; no two callers get the same."""
         producer = frames.producer_id(name)
         with self._section() as ends:
-            producers = self._track(ends)
-            memory = producers.memories.get(producer)
-            claim = Claim(name, memory.last_sequence, memory.fence + 1) if memory else Claim(name, fence=1)
+            claim = self._track(ends).successor(name, producer)
             commit = ends.commit + 1
             self._commit(ends, [_fence_mark()], Stamp(commit, 1, producer, claim.fence))
         self._settle(commit)

@@ -116,8 +116,7 @@ class MemoryBackend(TopicBackend):
 
     def take_over(self, producer: str) -> Claim:
         with self._stored.lock:
-            memory = self._stored.producers.memories.get(frames.producer_id(producer))
-            claim = Claim(producer, memory.last_sequence, memory.fence + 1) if memory else Claim(producer, fence=1)
+            claim = self._stored.producers.successor(producer, frames.producer_id(producer))
             self._append([], replace(claim, sequence=NO_SEQUENCE))
             return claim
 

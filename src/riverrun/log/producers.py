@@ -110,6 +110,13 @@ class Producers:
             return None
         return next(recent.offsets for recent in memory.recent if recent.sequence >= sequence)
 
+    def successor(self, name: str, producer: bytes) -> Claim:
+        """The claim of whoever takes this name over: the next fence, and the last sequence that counts under it."""
+        memory = self.memories.get(producer)
+        if memory is None or not memory.fence:
+            return Claim(name, fence=1)
+        return Claim(name, memory.last_sequence, memory.fence + 1)
+
     def snapshot(self, received: int, expiry: int) -> dict[bytes, ProducerMemory]:
         """What the next segment must know: everybody with a fence, and whoever wrote not too long ago."""
         return {n: memory for n, memory in self.memories.items() if memory.fence or memory.received > received - expiry}
