@@ -19,6 +19,8 @@ $(STAMP): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "preparing Spark, so that it starts in half the time (once; half a minute)"
+	@$(BIN)/python -m riverrun.spark.trial >/dev/null 2>&1 || echo "Spark does not run here; see: $(BIN)/riverrun doctor --spark"
 	@touch $@
 
 demo: $(STAMP) ## a web shop with its dashboard; b kills the processing, Ctrl-C ends it
