@@ -73,8 +73,9 @@ class QueryProcess:
                 return None
             if code == -signal.SIGXCPU:
                 raise too_late(question.timeout) from None
+            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             hint = "It may need too much memory; ask for less"
-            raise Invalid("sql: the query ended the process that ran it", hint=hint) from None
+            raise Invalid(f"sql: the query ended the process that ran it ({how})", hint=hint) from None
 
     def _write(self, data: bytes) -> None:
         sent = memoryview(data)
