@@ -170,3 +170,15 @@ def test_sequences_go_on_over_fences(log: Log) -> None:
         topic.raise_fence("shop", fence)
         topic.append([row(7)], producer="shop", sequence=7, fence=fence)
     assert topic.read().num_rows == 1
+
+
+def test_the_fence_of_a_repeated_append_counts(log: Log) -> None:
+    """Who takes over begins with the last append of the one before; from then on that one is shut out."""
+    topic = log.topic(partitions=1)
+    topic.append([row(5)], producer="importer", sequence=5, fence=1)
+    topic.append([row(5)], producer="importer", sequence=5, fence=2)
+    with pytest.raises(Fenced):
+        topic.append([row(0)], producer="importer", sequence=6, fence=1)
+    topic.append([row(6)], producer="importer", sequence=6, fence=2)
+    assert topic.read().column("n").to_pylist() == [5, 6]
+    assert log.reopened().backend.fence("importer") == 2

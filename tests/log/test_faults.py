@@ -303,6 +303,15 @@ def test_lost_coordination_database_is_refused(tmp_path):
         River(tmp_path / "river")
 
 
+def test_an_emptied_coordination_database_is_refused(tmp_path):
+    """It was taken for a new one, and groups began from the beginning without a word."""
+    with River(tmp_path / "river") as river:
+        river.topic("t", "n bigint")
+    os.truncate(tmp_path / "river/coordination.db", 0)
+    with pytest.raises(Corrupt, match="coordination.db is empty"):
+        River(tmp_path / "river")
+
+
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "../x", "a/b", "a\0b", "x" * 201, "naïve", "a b", "a\n", "-\u202e", "C:\\x"]
 )
@@ -407,6 +416,53 @@ def test_a_child_that_is_forked_while_another_thread_imports_pandas(tmp_path):
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-W", "ignore", "-c", FORKING, str(tmp_path / "river"), str(mark)]
     subprocess.run(command, check=True, timeout=60, env={**os.environ, "PYTHONPATH": path})
+
+
+FORKING_AT_ONCE = """
+import os, sys, threading
+from riverrun.river import River
+
+with River(sys.argv[1]) as river:
+    topic = river.topic("t", "k string", fsync="os")
+    first = threading.Thread(target=topic.append, args=({"k": "a"},))
+    first.start()
+    while "pandas" not in sys.modules:
+        pass
+    child = os.fork()
+    if child == 0:
+        topic.append({"k": "b"})
+        os._exit(0)
+    first.join()
+    assert os.waitpid(child, 0)[1] == 0
+    assert sorted(topic.read()["k"].to_pylist()) == ["a", "b"]
+"""
+
+
+def test_a_child_that_is_forked_during_the_first_append_of_another_thread(tmp_path):
+    """With the real pandas: after its import, pyarrow goes on looking things up in it."""
+    command = [sys.executable, "-W", "error", "-c", FORKING_AT_ONCE, str(tmp_path / "river")]
+    ran = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True)
+    assert ran.stderr == ""
+
+
+@pytest.mark.parametrize("put_back", [True, False])
+def test_a_river_that_is_replaced_under_a_process_takes_no_more_of_its_rows(tmp_path, put_back):
+    """They were acknowledged, and went into files that nobody can reach."""
+    path = tmp_path / "river"
+    with River(path) as river:
+        topic = river.topic("t", "n bigint")
+        topic.append({"n": 1})
+        shutil.copytree(path, tmp_path / "copy")
+        os.rename(path, tmp_path / "broken")
+        if put_back:
+            os.rename(tmp_path / "copy", path)
+        with pytest.raises(Unavailable, match="moved, removed or replaced"):
+            topic.append({"n": 2})
+        if put_back:
+            os.rename(path, tmp_path / "copy")
+        os.rename(tmp_path / "broken", path)
+        topic.append({"n": 3})
+        assert numbers(topic) == [1, 3]
 
 
 def test_recoveries_count_what_went_wrong_and_not_the_first_opening(open_topic, tmp_path, program):

@@ -171,6 +171,7 @@ class TopicMachine(RuleBasedStateMachine):
             known.fenced(fence)
         if known.recent and sequence <= known.recent[-1][0]:
             expected = next(ends for remembered, ends in known.recent if remembered >= sequence)
+            known.fenced(fence)
         else:
             known.fenced(fence)
             expected = self.model.append(rows)

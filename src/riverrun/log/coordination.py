@@ -21,6 +21,7 @@ from riverrun.log.wake import Bell
 
 _VERSION = 1
 _PATIENCE = 10  # seconds
+_RESTORE = "It holds the offsets of all consumer groups; restore it from a copy"
 _TABLES = """
 create table topics (name text primary key) without rowid;
 create table groups (
@@ -103,10 +104,11 @@ class Coordination:
         self._in_memory = path == ":memory:"
         self._memory_lock = threading.RLock()
         self._bells: weakref.WeakSet[Bell] = weakref.WeakSet()
-        if not self._in_memory and not create and not os.path.exists(path):
-            raise Corrupt(
-                f"{path} is missing", hint="It holds the offsets of all consumer groups; restore it from a copy"
-            )
+        if not self._in_memory and not create:
+            if not os.path.exists(path):
+                raise Corrupt(f"{path} is missing", hint=_RESTORE)
+            if not os.path.getsize(path):
+                raise Corrupt(f"{path} is empty", hint=_RESTORE)
         self._prepare()
 
     @contextmanager

@@ -23,7 +23,7 @@ from riverrun.log.board import Board, Ends
 from riverrun.log.forking import finish_pandas
 from riverrun.log.frame import FENCE, NO_PRODUCER, NO_SEQUENCE, Frame, Header, Stamp
 from riverrun.log.group_commit import GroupCommit, IntervalSync
-from riverrun.log.lock import Locked, try_lock
+from riverrun.log.lock import Locked, refuse_replaced, try_lock
 from riverrun.log.producers import Claim, Producers
 from riverrun.log.receive_clock import ReceiveClock
 from riverrun.log.recovery import is_believed, lies_behind, rebuild_board, recover
@@ -65,7 +65,8 @@ class Journal:
     def append(self, batch: Sequence[Frame], claim: Claim | None = None) -> tuple[tuple[int, ...], int]:
         """Append the frames as one commit. Gives the ends of all partitions after it, and its number.
 
-        With fsync="batch" it returns when the commit is on disk. A repeated sequence gives the ends of the first time.
+        With fsync="batch" it returns when the commit is on disk. A repeated sequence gives the ends of the first time; its
+        fence counts all the same.
         """
         producer = frames.producer_id(claim.name) if claim else NO_PRODUCER
         with self._section() as ends:
@@ -78,6 +79,9 @@ class Journal:
                 result = self._commit(ends, batch, stamp).offsets
             else:
                 result, commit = repeated, ends.commit
+                if claim and self._track(ends).is_raised(producer, claim.fence):
+                    commit += 1
+                    self._commit(ends, [_fence_mark()], Stamp(commit, 1, producer, claim.fence))
         self._settle(commit)
         return result, commit
 
@@ -243,6 +247,7 @@ class Journal:
         board = self.board
         with self._threads, Locked(self._lock_fd, board, self._settings.lock_timeout, self.topic):
             try:
+                refuse_replaced(self._lock_fd, f"{self.directory}/lock", self.topic)
                 if board.holder:  # it died in here
                     self._cut_back()
                     board.count_recovery()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import time
 
 from riverrun.durations import show
-from riverrun.errors import Busy
+from riverrun.errors import Busy, Unavailable
 from riverrun.log.board import Board
 
 
@@ -42,3 +43,16 @@ def try_lock(fd: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def refuse_replaced(fd: int, path: str, topic: str) -> None:
+    """Who restores or moves a river may forget a process that has it open: what that one appends would be nowhere."""
+    try:
+        is_there = os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        is_there = False
+    if not is_there:
+        raise Unavailable(
+            f"topic {topic}: {os.path.dirname(path)} was moved, removed or replaced while it was open here",
+            hint="Put it back if that was not meant, and start this process again",
+        )

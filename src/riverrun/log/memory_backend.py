@@ -138,6 +138,8 @@ class MemoryBackend(TopicBackend):
                 stored.producers.admit(self.name, claim, producer, self._settings)
                 repeated = stored.producers.check(self.name, claim.name, producer, claim.fence, claim.sequence)
                 if repeated is not None:
+                    if stored.producers.is_raised(producer, claim.fence):
+                        stored.producers.note(producer, claim.fence, NO_SEQUENCE, stored.received)
                     return dict(enumerate(repeated))
             stored.received = max(stored.received, stored.clock())
             stored.appends += 1

@@ -110,6 +110,10 @@ class Producers:
             return None
         return next(recent.offsets for recent in memory.recent if recent.sequence >= sequence)
 
+    def is_raised(self, producer: bytes, fence: int) -> bool:
+        """Whether nobody of this name has had this fence yet, or a newer one."""
+        return fence > self.memories[producer].fence
+
     def successor(self, name: str, producer: bytes) -> Claim:
         """The claim of whoever takes this name over: the next fence, and the last sequence that counts under it."""
         memory = self.memories.get(producer)
