@@ -156,7 +156,7 @@ class JoinTablesKernel:
         no_left, no_right = pl.col(TIME).is_null(), pl.col(_OTHER + TIME).is_null()
         no_left &= pl.any_horizontal(pl.col(name).is_null() for name in sorted(right))
         no_right &= pl.any_horizontal(pl.col(name).is_null() for name in sorted(left))
-        return [pl.when(no_left).then(1).when(no_right).then(2).otherwise(0).cast(pl.Int8).alias(self.side)]
+        return [pl.when(no_right).then(1).when(no_left).then(2).otherwise(0).cast(pl.Int8).alias(self.side)]
 
 
 def _renamed(rows: pl.DataFrame) -> pl.DataFrame:
