@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from random_programs.exclusions import EXCLUDED
 from random_programs.expressions import Expression
 from random_programs.oracle.joined import Joined
 from random_programs.program import Aggregation, Operation, Program, TopicRead
@@ -135,14 +134,14 @@ def _shape_of_join(operation: Operation, inputs: Sequence[Shape]) -> Shape:
             return replace(left, columns=columns)
         case "as_of":
             corrects = operation.options["late"][0] == "correct"
-            waits_in_order = "order behind nodes that hold rows back" not in EXCLUDED
             ties = left.ties if not (corrects or left.retracts) else "value"
-            return replace(
-                left, columns=columns, retracts=left.retracts or corrects, ties=ties, receipt=waits_in_order or corrects
-            )
+            return replace(left, columns=columns, retracts=left.retracts or corrects, ties=ties)
     key = tuple(dict.fromkeys([*left.key, *joined.right_names(right.key)]))
-    full = operation.options["how"] == "full" or left.full or right.full
-    return Shape(columns, True, key, left.hidden_key or right.hidden_key, True, None, null_key=True, full=full)
+    hidden = left.hidden_key or right.hidden_key
+    full = operation.options["how"] == "full"
+    if full and not hidden and set(key) <= set(joined.on):
+        key = tuple(dict.fromkeys([*key, *joined.on]))  # what is in no key tells apart who is alone
+    return Shape(columns, True, key, hidden, True, None, null_key=True, full=full or left.full or right.full)
 
 
 def _apart(inputs: Sequence[Shape]) -> frozenset[str] | None:
