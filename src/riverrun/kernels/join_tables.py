@@ -36,7 +36,7 @@ class JoinTablesKernel:
     A table without a key has one row at most. Both inputs carry whole rows: an update is the old row with weight -1 and
     the new one with weight 1. The result has the columns of `sides.outputs` and `_time`, the left row's or, of a right
     row without partner, its own. Outputs should have what both keys need to tell rows apart; `side` names one more
-    column, which tells rows without partner of the right (1) and the left (2) apart, where nulls are in their keys; a row
+    column, which tells rows without partner of the left (1) and the right (2) apart, where nulls are in their keys; a row
     that has no null keeps its key (0) when it finds a partner or loses it.
     """
 
