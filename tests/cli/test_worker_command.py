@@ -34,6 +34,7 @@ later = 7
 @pytest.fixture
 def mails(riverrun: Any) -> Any:
     Path("mails.py").write_text(MAILS)
+    sys.modules.pop("mails", None)
     with River("river") as river:
         river.topic("mails", "to string", fsync="os").append([{"to": "ada"}, {"to": "nobody"}, {"to": "bob"}])
     return riverrun
@@ -62,6 +63,21 @@ def test_what_fails_is_listed_and_sent_again(mails: Any) -> None:
     sys.modules.pop("mails")
     assert mails("worker", "mails:send", *options, "--json").json == {"done": 1, "failed": 0, "dead": 0}
     assert mails("dead", "list").out.split()[-4:] == ["mails.dead.send", "queue", "0", "1"]
+
+
+def test_one_topic_that_cannot_be_sent_again_does_not_stop_the_others(mails: Any) -> None:
+    for group in ("bill", "send"):
+        options = ("--topic", "mails", "--group", group, "--attempts", "1", "--once")
+        assert mails("worker", "mails:send", *options).code == 0
+    assert mails("group", "drop", "bill", "--yes").code == 0
+    done = mails("dead", "resend", "--all")
+    assert (done.code, done.out) == (1, "mails.dead.send: group send gets 1 row again\n")
+    first, last = done.err.splitlines()[-2:]
+    assert first.startswith(
+        "riverrun: mails.dead.bill: there is no group bill any more that takes topic mails as a queue"
+    )
+    assert last == "riverrun: of 2 topics 1 failed; the others were sent again"
+    assert mails("dead", "resend", "--all").code == 2
 
 
 def test_mistakes_are_answered(mails: Any) -> None:
