@@ -92,7 +92,7 @@ def test_mistakes_are_answered(mails: Any) -> None:
     sys.modules.pop("mails")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_lets_it_finish_what_it_has(tmp_path: Path, number: int) -> None:
     (tmp_path / "mails.py").write_text(MAILS)
     with River(tmp_path / "river") as river:
