@@ -74,8 +74,8 @@ def resend(
         _print_resent(found)
         if not chosen:
             print_line("no dead letters wait")
-    for name, error in failed.items():
-        note(f"riverrun: {name}: {error}")
+    for name, reason in failed.items():
+        note(f"riverrun: {name}: {reason}")
     if failed:
         note(f"riverrun: of {len(chosen)} topics {len(failed)} failed; the others were sent again")
         raise typer.Exit(1)
