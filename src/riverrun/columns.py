@@ -82,6 +82,11 @@ def filter_column(number: int) -> str:
     return f"_where{number}"
 
 
+def own_column(name: str) -> str:
+    """Where late rows keep a column that a join converts."""
+    return f"_own_{name}"
+
+
 def order_column(number: int) -> str:
     """Where a kernel finds what rows are ordered by."""
     return f"_order{number}"
