@@ -17,6 +17,7 @@ FORBIDDEN = {
     "errors": {"*"},
     "error_transit": {"*", "-errors"},
     "failpoints": {"*"},
+    "ending": {"*"},
     "durable": {"*"},
     "durations": {"*", "-errors"},
     "calendar": {"*", "-durations"},

@@ -41,7 +41,7 @@ BRANCH = "_branch"
 """Key part of a union of tables: which of them the row is from."""
 
 SIDE = "_side"
-"""Key part of a full join of tables: 1 or 2 for a row of the right or the left that is alone and has a null where it might
+"""Key part of a full join of tables: 1 or 2 for a row of the left or the right that is alone and has a null where it might
 have matched, else 0. Nulls match nothing, so that a row of either side may be alone with the same key."""
 
 WATERMARK = "_watermark"
@@ -80,6 +80,11 @@ def value_column(number: int) -> str:
 def filter_column(number: int) -> str:
     """Where a kernel finds an aggregate's `where`."""
     return f"_where{number}"
+
+
+def own_column(name: str) -> str:
+    """Where late rows keep a column that a join converts."""
+    return f"_own_{name}"
 
 
 def order_column(number: int) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import re
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -22,6 +25,7 @@ import pytest
 
 from riverrun.cli import main
 from riverrun.cli.run_lines import describe
+from riverrun.ending import EndingSignals
 from riverrun.errors import Unavailable
 from riverrun.river import River
 from riverrun.runtime.status import FlowState, FlowStatus, Lag, RebuildProgress
@@ -111,7 +115,7 @@ def test_where_a_run_is_before_its_first_epoch() -> None:
 
 
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--once",), 1)])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_the_flow_is_loaded_ends_it_with_a_line(
     tmp_path: Path, number: signal.Signals, options: tuple[str, ...], code: int
 ) -> None:
@@ -143,27 +147,54 @@ exec sleep 600
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_spark_starts_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
-    (tmp_path / "shop.py").write_text(FLOW)
-    (tmp_path / "jvm/bin").mkdir(parents=True)
-    java = tmp_path / "jvm/bin/java"
-    java.write_text(JAVA.format(directory=tmp_path))
-    java.chmod(0o755)
-    (tmp_path / "tmp").mkdir()
-    environment = {**os.environ, "JAVA_HOME": str(tmp_path / "jvm"), "TMPDIR": str(tmp_path / "tmp")}
-    command = [sys.executable, "-m", "riverrun.cli", "run", "shop.py", "--port", "0"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    pid = tmp_path / "java.pid"
-    until(lambda: pid.exists() and pid.read_text().strip() != "", process)
+    process, pid = start_slowly(tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.send_signal(number)
     out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (0, "")
     assert out.splitlines()[1:] == ["starting Spark", f"{number.name}: stopped before it started"]
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def start_slowly(directory: Path, **streams: Any) -> tuple[subprocess.Popen[str], Path]:
+    """`riverrun run` whose JVM is there, and will not answer; and the file with the JVM's process."""
+    (directory / "shop.py").write_text(FLOW)
+    (directory / "jvm/bin").mkdir(parents=True)
+    java = directory / "jvm/bin/java"
+    java.write_text(JAVA.format(directory=directory))
+    java.chmod(0o755)
+    (directory / "tmp").mkdir()
+    environment = {**os.environ, "JAVA_HOME": str(directory / "jvm"), "TMPDIR": str(directory / "tmp")}
+    command = [sys.executable, "-m", "riverrun.cli", "run", "shop.py", "--port", "0"]
+    process = subprocess.Popen(command, cwd=directory, env=environment, text=True, **streams)
+    pid = directory / "java.pid"
+    until(lambda: pid.exists() and pid.read_text().strip() != "", process)
+    return process, pid
+
+
+def test_a_terminal_that_is_closed_ends_it_in_order(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    process, pid = start_slowly(
+        tmp_path,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    os.close(ours)
+    assert process.wait(PATIENCE) == 0
+    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+
+
+def test_what_was_started_to_outlive_its_terminal_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_IGN)  # as nohup has it
+    assert EndingSignals().numbers == [signal.SIGINT, signal.SIGTERM]
+    monkeypatch.undo()
+    assert EndingSignals().numbers == [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_tokens_in_a_file_that_commands_do_not_read_are_pointed_out(start: Start
     assert said == "riverrun.toml has tokens_file, but commands do not read that file: set RIVERRUN_TOKENS_FILE\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_in_order(start: Start, number: int) -> None:
     process, url = start("--port", "0")
     assert httpx.post(url + "/topics/orders", json={"user": "ada"}).status_code == 202

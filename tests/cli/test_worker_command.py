@@ -34,6 +34,7 @@ later = 7
 @pytest.fixture
 def mails(riverrun: Any) -> Any:
     Path("mails.py").write_text(MAILS)
+    sys.modules.pop("mails", None)
     with River("river") as river:
         river.topic("mails", "to string", fsync="os").append([{"to": "ada"}, {"to": "nobody"}, {"to": "bob"}])
     return riverrun
@@ -64,6 +65,21 @@ def test_what_fails_is_listed_and_sent_again(mails: Any) -> None:
     assert mails("dead", "list").out.split()[-4:] == ["mails.dead.send", "queue", "0", "1"]
 
 
+def test_one_topic_that_cannot_be_sent_again_does_not_stop_the_others(mails: Any) -> None:
+    for group in ("bill", "send"):
+        options = ("--topic", "mails", "--group", group, "--attempts", "1", "--once")
+        assert mails("worker", "mails:send", *options).code == 0
+    assert mails("group", "drop", "bill", "--yes").code == 0
+    done = mails("dead", "resend", "--all")
+    assert (done.code, done.out) == (1, "mails.dead.send: group send gets 1 row again\n")
+    first, last = done.err.splitlines()[-2:]
+    assert first.startswith(
+        "riverrun: mails.dead.bill: there is no group bill any more that takes topic mails as a queue"
+    )
+    assert last == "riverrun: of 2 topics 1 failed; the others were sent again"
+    assert mails("dead", "resend", "--all").code == 2
+
+
 def test_mistakes_are_answered(mails: Any) -> None:
     place = ("--topic", "mails", "--group", "send")
     assert "Write MODULE:FUNCTION" in mails("worker", "mails", *place).error
@@ -76,7 +92,7 @@ def test_mistakes_are_answered(mails: Any) -> None:
     sys.modules.pop("mails")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_lets_it_finish_what_it_has(tmp_path: Path, number: int) -> None:
     (tmp_path / "mails.py").write_text(MAILS)
     with River(tmp_path / "river") as river:

@@ -204,6 +204,18 @@ def test_the_button_of_its_page_then_ctrl_c_ends_it_in_order(demo: Callable[...,
     assert sorted(path.name for path in running.river.glob("demo.*")) == []
 
 
+def test_a_terminal_that_is_closed_ends_it_in_order(demo: Callable[..., Demo]) -> None:
+    ours, theirs = pty.openpty()
+    running = demo("--rate", "50", stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    running.until_running()
+    os.close(ours)
+    running.process.send_signal(signal.SIGHUP)
+    running.process.send_signal(signal.SIGHUP)  # a shell hands it on to its jobs
+    assert running.process.wait(60) == 0
+    assert running.left() == []
+
+
 def test_a_demo_that_is_killed_leaves_nobody_behind(demo: Callable[..., Demo]) -> None:
     running = demo("--rate", "50")
     running.until_running()

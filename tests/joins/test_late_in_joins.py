@@ -8,6 +8,7 @@ import pytest
 
 import riverrun as rr
 from oracles.orders import at
+from riverrun import ddl
 from riverrun.errors import Invalid
 from riverrun.testing import run_flow
 
@@ -61,6 +62,21 @@ def test_one_side_may_be_put_aside_and_the_other_dropped() -> None:
     found = run_flow(takeovers(late=(rr.drop(), rr.side("late_payments"))), LATE)
     assert len(found.topics["late_payments"]) == 1
     assert "late_logins" not in found.topics
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [("int", "bigint"), ("bigint", "int"), ("bigint", "double")])
+def test_late_rows_have_their_own_types_where_pairs_are_found_by_another(mine: str, theirs: str) -> None:
+    flow = rr.Flow("numbers")
+    left, right = (
+        flow.stream(name, f"k {kind}, at timestamp", time="at") for name, kind in (("a", mine), ("b", theirs))
+    )
+    flow.view("pairs", left.join(right, on="k", within="1 minute", late=(rr.side("late_a"), rr.side("late_b"))))
+    key = 2**53 + 1 if mine == "bigint" and theirs == "double" else 7
+    early, late = ({name: [{"k": value, "at": at(hour)}] for name, value in (("a", key), ("b", 7))} for hour in (2, 1))
+    found = run_flow(flow, [early, late])
+    for name, kind, value in (("late_a", mine, key), ("late_b", theirs, 7)):
+        assert found.topics[name].arrow.schema.field("k").type == ddl.to_arrow(ddl.parse(f"k {kind}")[0].type)
+        assert [row["k"] for row in found.topics[name]] == [value]
 
 
 @pytest.mark.parametrize(("horizon", "joined"), [("20 minutes", [1, 500]), ("10 minutes", [1])])

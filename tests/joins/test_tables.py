@@ -281,6 +281,19 @@ def test_a_full_join_of_two_groups_keeps_the_null_group_of_each() -> None:
     assert counted(run_flow(flow, [*steps, Delete("a", 1)]).views["rows"]) == counted([null_of_b, seven])
 
 
+def test_the_topic_of_a_full_join_keeps_the_row_of_one_side_when_that_of_the_other_goes() -> None:
+    """Its key is null on both sides. The topic has one row for it: the left's, and the right's where there is no other."""
+    flow = rr.Flow("nulls")
+    a, b = (flow.table(name, "k int, g int", key="k").group("g").agg(**{f"n_{name}": rr.count()}) for name in "ab")
+    flow.topic("log", a.join(b, on="g", how="full"), key="g")
+    null = {"k": 1, "g": None}
+    left, right = {"g": None, "n_a": 1, "n_b": None}, {"g": None, "n_a": None, "n_b": 1}
+    for first in ([{"a": [null], "b": [null]}], [{"a": [null]}, {"b": [null]}], [{"b": [null]}, {"a": [null]}]):
+        for gone, stays in (("a", right), ("b", left)):
+            assert run_flow(flow, [*first, Delete(gone, 1)]).topics["log"][-1] == stays
+        assert run_flow(flow, [*first, Delete("b", 1), Delete("a", 1)]).topics["log"][-1]["_deleted"]
+
+
 def test_a_full_join_is_looked_up_by_its_visible_key(tmp_path: Path) -> None:
     flow = rr.Flow("both")
     a, b = (flow.table(name, f"k int, {name} int", key="k") for name in "ab")

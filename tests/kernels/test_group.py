@@ -1,3 +1,4 @@
+import itertools
 import tempfile
 
 import polars as pl
@@ -93,6 +94,18 @@ def test_what_changes_no_result_is_no_change():
     player = Player(group((Agg("top", "max", "whole"),)))
     player.step(frame([row("a", 5, whole=9)], SCHEMA), EpochClock(0, 0, 0))
     assert player.step(frame([row("a", 6, whole=3)], SCHEMA), EpochClock(1, 0, 0)).changes.is_empty()
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (2,), (1, 2, 3)])
+def test_sums_beyond_the_largest_double_do_not_depend_on_batches(cuts):
+    aggs = (Agg("total", "sum", "real"), Agg("mean", "avg", "real"), Agg("spread", "stddev", "real"))
+    rows = [row("a", n, real=real) for n, real in enumerate([1.7e308, 1.7e308, -1.7e308, -1.7e308, 3.0])]
+    player = Player(group(aggs))
+    for number, (first, behind) in enumerate(itertools.pairwise([0, *cuts, len(rows)])):
+        player.step(frame(rows[first:behind], SCHEMA), EpochClock(number, 0, 0))
+    (seen,) = map(eval, player.view.rows)
+    assert (seen["total"], seen["mean"]) == (3.0, 0.6)
+    assert seen["spread"] == pytest.approx(1.7e308)
 
 
 def test_approximate_aggregates_are_near_and_refuse_retractions():

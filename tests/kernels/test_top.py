@@ -191,7 +191,7 @@ def test_no_rows_and_no_order_are_refused() -> None:
     with pytest.raises(Invalid, match="1 row or more"):
         top_of(0)
     with pytest.raises(Invalid, match="order"):
-        built({"n": 1, "order": (), "per": ()})
+        built({"n": 1, "order": (), "per": ()}, key=())
 
 
 def test_a_table_of_one_row() -> None:

@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from random_programs.exclusions import EXCLUDED
 from random_programs.program import Operation, Program
 from random_programs.shapes import ARRAY, STRUCT, Shape, joining
 from random_programs.sql_maker import aggregations, condition, expression
@@ -248,12 +247,6 @@ class NodeMaker:
         if not on:
             return None
         how = self._dice.choice(["inner", "left", "full"])
-        if how == "full" and "full joins of tables on parts of both keys" in EXCLUDED:
-            shared = {mine for mine, theirs in on.items() if mine in shape.key and theirs in right.key}
-            whole = set(on) == set(shape.key) and set(on.values()) == set(right.key)
-            nulls = shape.null_key and right.null_key
-            if nulls or (shared and (not whole or shape.null_key or right.null_key)):
-                how = "left"
         return self._pair("join_tables", (input, other), {"on": on, "how": how})
 
 

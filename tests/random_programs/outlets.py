@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from random_programs.exclusions import EXCLUDED
 from random_programs.program import Operation, Outlet
 from random_programs.shapes import ARRAY, STRUCT, Shape
 
@@ -38,8 +37,6 @@ def _view(dice: random.Random, name: str, shape: Shape) -> Outlet:
 
 
 def _topic(dice: random.Random, name: str, shape: Shape) -> Outlet | None:
-    if "_op" in shape.columns and shape.table and "tables with a column _op in topics" in EXCLUDED:
-        return None
     if {STRUCT, ARRAY} & set(shape.columns.values()):
         return None
     if not shape.table and not shape.retracts:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from random_programs.exclusions import EXCLUDED
 from random_programs.expressions import Expression
 from random_programs.oracle.joined import Joined
 from random_programs.program import Aggregation, Operation, Program, TopicRead
@@ -19,7 +18,8 @@ STRUCT, ARRAY = "struct", "array"
 @dataclass(frozen=True)
 class Shape:
     """`ties` says what decides between rows of one event time: the "log", their "value", or nothing that is written
-    down (None). `receipt`: rows have one order in which they came in. `apart`: the topics whose rows these are, where
+    down (None). `receipt` says what the order in which rows come is: that of the "log", that of "time" where they waited
+    for it, or nothing that is written down. `apart`: the topics whose rows these are, where
     no two rows have the same event time. `full`: rows of a full join are among them."""
 
     columns: Mapping[str, str]
@@ -28,7 +28,7 @@ class Shape:
     hidden_key: bool = False
     retracts: bool = False
     ties: str | None = "log"
-    receipt: bool = True
+    receipt: str | None = "log"
     versions: bool = False
     window: tuple[Any, ...] | None = None
     null_key: bool = False
@@ -80,7 +80,7 @@ def shape_of(operation: Operation, inputs: Sequence[Shape]) -> Shape:
             columns = {name: common([one.columns[name] for one in inputs]) for name in first.columns}
             keys = tuple(dict.fromkeys(name for one in inputs for name in one.key))
             retracts = any(one.retracts for one in inputs)
-            receipt = all(one.receipt for one in inputs)
+            receipt = "log" if all(one.receipt == "log" for one in inputs) else None
             ties = "value" if retracts and all(one.ties == "value" for one in inputs) else None
             apart, full = _apart(inputs), any(one.full for one in inputs)
             ties = "log" if apart and all(one.ties == "log" for one in inputs) else ties
@@ -112,10 +112,10 @@ def shape_of(operation: Operation, inputs: Sequence[Shape]) -> Shape:
             return Shape({**first.columns, **rank}, True, key, hidden, True, ties, null_key=True, full=first.full)
         case "changes":
             columns = {"_op": "string", "_before": STRUCT, "_after": STRUCT}
-            return Shape(columns, False, ties=None, receipt=False)
+            return Shape(columns, False, ties=None, receipt=None)
         case "apply":
             columns = {**{name: first.columns[name] for name in options["by"]}, "n": "bigint"}
-            return Shape(columns, False, ties=None, receipt=False)
+            return Shape(columns, False, ties=None, receipt=None)
     return _shape_of_join(operation, inputs)
 
 
@@ -130,19 +130,20 @@ def _shape_of_join(operation: Operation, inputs: Sequence[Shape]) -> Shape:
             columns[name] = "string" if column == "_version" else (left if side == "left" else right).columns[column]
     match operation.kind:
         case "join_streams":
-            return Shape(columns, False, retracts=left.retracts or right.retracts, ties=None, receipt=False)
+            return Shape(columns, False, retracts=left.retracts or right.retracts, ties=None, receipt=None)
         case "lookup":
             return replace(left, columns=columns)
         case "as_of":
             corrects = operation.options["late"][0] == "correct"
-            waits_in_order = "order behind nodes that hold rows back" not in EXCLUDED
             ties = left.ties if not (corrects or left.retracts) else "value"
-            return replace(
-                left, columns=columns, retracts=left.retracts or corrects, ties=ties, receipt=waits_in_order or corrects
-            )
+            receipt = left.receipt if corrects or left.receipt is None else "time"
+            return replace(left, columns=columns, retracts=left.retracts or corrects, ties=ties, receipt=receipt)
     key = tuple(dict.fromkeys([*left.key, *joined.right_names(right.key)]))
-    full = operation.options["how"] == "full" or left.full or right.full
-    return Shape(columns, True, key, left.hidden_key or right.hidden_key, True, None, null_key=True, full=full)
+    hidden = left.hidden_key or right.hidden_key
+    full = operation.options["how"] == "full"
+    if full and not hidden and set(key) <= set(joined.on):
+        key = tuple(dict.fromkeys([*key, *joined.on]))  # what is in no key tells apart who is alone
+    return Shape(columns, True, key, hidden, True, None, null_key=True, full=full or left.full or right.full)
 
 
 def _apart(inputs: Sequence[Shape]) -> frozenset[str] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from decimal import Decimal
 
-from random_programs.exclusions import EXCLUDED
 from random_programs.expressions import Expression
 from random_programs.program import Aggregation
 from random_programs.shapes import Shape
@@ -59,8 +58,7 @@ def expression(dice: random.Random, shape: Shape) -> Expression:
             return dice.choice([("*", column, ("literal", 2.0)), ("coalesce", column, ("literal", 1.0))])
         case "string":
             made = [("concat", column, ("literal", "x")), ("length", column), ("coalesce", column, ("literal", "none"))]
-            if "upper and lower of odd text" not in EXCLUDED:
-                made += [("upper", column), ("lower", column)]
+            made += [("upper", column), ("lower", column)]
             return dice.choice(made)
         case "boolean":
             return ("not", column)

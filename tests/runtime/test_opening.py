@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from riverrun.errors import Conflict, Invalid
+from riverrun.errors import Conflict, Corrupt, Invalid
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count
 from riverrun.log.spec import TopicSpec
@@ -15,7 +15,7 @@ from riverrun.runtime.admission import changes
 from riverrun.runtime.bounds import together, write_positions
 from riverrun.runtime.compile.compiler import compile_flow
 from riverrun.runtime.manifest import Manifest, computation
-from riverrun.runtime.opening import check_written, open_inputs, open_outputs
+from riverrun.runtime.opening import check_written, mend_checkpoint, open_inputs, open_outputs
 from riverrun.views import Last
 
 
@@ -46,6 +46,27 @@ def test_a_topic_that_has_more_epochs_than_anybody_knows(tmp_path: Path) -> None
         (home / "checkpoint/offsets/1").unlink()
         write_positions(together(str(home)), {"orders": {0: 1}})
         check_written("shop", last, str(home), [copies])
+
+
+def test_a_lost_plan_of_the_first_epoch_after_a_rebuild_is_made_again(tmp_path: Path) -> None:
+    """Topics have had that epoch from before the rebuild, and it is bounded: planned again it has the same rows."""
+    home = tmp_path / "home"
+    plan = home / "checkpoint/offsets/1"
+    plan.parent.mkdir(parents=True)
+    (home / "checkpoint/metadata").write_text('{"id": "one"}')
+    last = Last(1, 1, {"orders": {0: 30}}, Manifest(1, 1, {}, {}, base=2).encode())
+    with River(tmp_path / "river") as river:
+        copies = river.topic("copies", "user string")
+        copies.append([{"user": "ada"}], producer="shop", sequence=4, fence=1)
+        write_positions(together(str(home)), {"orders": {0: 37}})
+        plan.touch()
+        mend_checkpoint("shop", last, str(home), [copies])
+        assert not plan.exists()
+        # Once that epoch took effect, the next one is as any other: some of it is in topics, and it must be known.
+        plan.touch()
+        write_positions(together(str(home)), {"orders": {0: 30}})
+        with pytest.raises(Corrupt, match="its checkpoint is damaged"):
+            mend_checkpoint("shop", last, str(home), [copies])
 
 
 def test_a_topic_that_leads_to_no_result_is_made_and_not_read(tmp_path: Path) -> None:

@@ -200,6 +200,13 @@ def test_a_flow_that_has_read_nothing(made: Shop) -> None:
     successor = made.successor()
     made.switch(successor)
     assert (made.store.last("shop").epoch, made.home, made.manifest().base) == (0, successor.home, 1)
+    # Its first epoch was planned, and written to topics, and then it died: it is repeated as that of any flow.
+    made.topics["copies"].append([{"user": "ada"}], producer="shop", sequence=2, fence=made.fence)
+    write_plan(made.home, 1, {"orders": {0: 10}})
+    (Path(made.home) / "checkpoint/metadata").write_text("{}")
+    left = Heritage("shop", made.store, made.river.checkpoints, made.inputs, list(made.topics.values()), {})
+    assert not left.is_there(made.home)
+    assert admitted("shop", made.flow, made.store, made.river.checkpoints, made.inputs).anew is None
 
 
 def test_views_that_are_gone_are_computed_up_to_where_the_topics_are(made: Shop, tmp_path: Path) -> None:
@@ -241,6 +248,47 @@ def test_views_that_are_gone_are_computed_up_to_where_the_topics_are(made: Shop,
         commit(again.committer, again.goal())
         third.switch(again)
         assert (third.manifest().base, read_positions(together(again.home))) == (2, {"orders": {0: 37}})
+
+
+@pytest.mark.parametrize("died", ["in the rebuild", "before the old home was removed"])
+def test_of_two_homes_that_are_left_the_one_that_was_in_use_counts(
+    made: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, died: str
+) -> None:
+    made.run(3)
+    for epoch in (1, 2, 3):
+        write_plan(made.home, epoch, {"orders": {0: 10 * epoch}})
+    successor = made.successor()
+    commit(successor.committer, successor.goal())
+    write_plan(successor.home, 1, successor.goal())
+    if died != "in the rebuild":
+        monkeypatch.setattr("riverrun.runtime.rebuild.clean", lambda *_: None)
+        made.switch(successor)
+        write_plan(made.home, 2, {"orders": {0: 35}})
+        write_plan(made.home, 3, {"orders": {0: 40}})
+    assert len(made.homes) == 2
+    with River(made.river.path, views=f"{tmp_path}/another.db") as river:
+        heir = Shop(river)
+        left = Heritage("shop", heir.store, river.checkpoints, heir.inputs, list(heir.topics.values()), {})
+        last = left.recall()()
+        assert last.positions == {"orders": {0: 20 if died == "in the rebuild" else 35}}
+        assert last.manifest is not None
+        assert last.epoch + Manifest.decode(last.manifest).base == (2 if died == "in the rebuild" else 4)
+
+
+def test_the_number_of_a_rebuild_may_be_that_of_a_home_of_another_store(made: Shop, tmp_path: Path) -> None:
+    made.run(3)
+    successor = made.successor()
+    commit(successor.committer, successor.goal())
+    made.switch(successor)
+    write_plan(made.home, 1, {"orders": {0: 30}})
+    write_plan(made.home, 2, {"orders": {0: 37}})
+    with River(made.river.path, views=f"{tmp_path}/another.db") as river:
+        heir = Shop(river)
+        while heir.store.begin_rebuild("shop", []) != successor.token:  # and then it died
+            pass
+        left = Heritage("shop", heir.store, river.checkpoints, heir.inputs, list(heir.topics.values()), {})
+        assert heir.successor(left.recall()).goal() == {"orders": {0: 30}}
+        assert Path(successor.home).exists()
 
 
 def test_without_views_and_checkpoint_topics_go_on_with_what_comes_now_or_from_where_one_says(

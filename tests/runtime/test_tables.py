@@ -179,6 +179,12 @@ def test_of_a_topic_read_twice_the_table_sees_tombstones_and_the_stream_does_not
     found = run_flow(flow, [{"users": rows}, Crash(), {"users": [gone]}])
     assert found.views["now"] == [rows[1]]
     assert found.views["ever"] == [{"rows": 2}]
+    counted = [(one["node"], one["input"], one["read"], one["accepted"], one["deleted"]) for one in found.ledger[:3]]
+    assert counted == [
+        ("table-users", "topic", 3, 3, 1),
+        ("stream-users", "topic", 2, 2, 0),
+        ("table-users", "in", 3, 3, 1),
+    ]
 
 
 def test_an_update_and_its_opposite_in_one_epoch_change_nothing() -> None:

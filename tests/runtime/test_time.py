@@ -74,6 +74,7 @@ def test_quarantined_rows_say_where_they_stand_and_what_is_wrong() -> None:
         "duplicates": 0,
         "quarantined": 1,
         "corrected": 0,
+        "deleted": 0,
     }
     assert windows(found) == {("a", 0), ("c", 5)}
 

@@ -223,6 +223,18 @@ def test_a_view_whose_name_is_odd(http: httpx.Client, river: River) -> None:
     assert all("views/a.b-C_1?" in str(one["href"]) for one in page.of("a") if "order=" in str(one["href"]))
 
 
+def test_of_a_full_join_the_page_shows_the_key_without_the_side(http: httpx.Client, river: River) -> None:
+    spec = ViewSpec("both", "both", "k int, a int, _side tinyint", key=("k", "_side"), hidden=("_side",))
+    CommittedFlow(river, spec).commit((1, 5, 0, 1), (None, 6, 1, 1), (None, 7, 2, 1))
+    page = http.get("/ui/views/both").text
+    assert "one for each k" in page
+    ids = re.findall(r'<tr id="(k[^"]+)"', page)
+    assert len(ids) == len(set(ids)) == 3
+    branches = ViewSpec("rows", "union", "k int, _branch int", key=("k", "_branch"), hidden=("_branch",))
+    CommittedFlow(river, branches).commit((1, 0, 1), (1, 1, 1))
+    assert "no key" in http.get("/ui/views/rows").text
+
+
 def test_the_newest_changes_of_a_view_are_each_read_once(river: River, totals: CommittedFlow) -> None:
     recent, written = RecentChanges(), 0
 

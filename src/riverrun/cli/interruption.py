@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from riverrun.ending import EndingSignals
+
 
 class Interrupted(BaseException):
-    """Raised in the main thread by the first SIGINT or SIGTERM; its text is the signal's name."""
+    """Raised in the main thread by the first signal that asks for the end; its text is the signal's name."""
 
 
 @contextmanager
@@ -20,9 +22,11 @@ def interruptible() -> Iterator[None]:
     def first(number: int, frame: FrameType | None) -> None:
         for each in before:
             signal.signal(each, lambda number, _: os._exit(128 + number))
+        asking.came(number)
         raise Interrupted(signal.Signals(number).name)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    asking = EndingSignals()
+    before = {number: signal.getsignal(number) for number in asking.numbers}
     try:
         for number in before:
             signal.signal(number, first)

@@ -15,6 +15,7 @@ import typer
 
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import note, print_json, print_line
+from riverrun.ending import EndingSignals
 from riverrun.errors import PortInUse, Unavailable, how_to_install
 
 if TYPE_CHECKING:
@@ -106,8 +107,10 @@ def _stopped_by_signals(server: Server) -> Iterator[None]:
         server.stop()
         for each in before:
             signal.signal(each, lambda number, _: os._exit(128 + number))
+        asking.came(number)
 
-    before = {number: signal.signal(number, first) for number in (signal.SIGINT, signal.SIGTERM)}
+    asking = EndingSignals()
+    before = {number: signal.signal(number, first) for number in asking.numbers}
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ from riverrun.flow.graph import Graph
 from riverrun.flow.names import Names
 from riverrun.flow.operators.ends import AlertEnd, End, TopicEnd, ViewEnd
 from riverrun.flow.operators.node import Node
-from riverrun.flow.operators.top import Newest, Top
+from riverrun.flow.operators.top import Newest, OnePerKey, Top
 from riverrun.flow.place import caller
 from riverrun.flow.schema import Schema
 from riverrun.flow.spans import positive, span
@@ -67,7 +67,7 @@ def view(name: str, node: Node, key: Names | None, history: Duration | None, ind
     return ViewEnd(name=name, node=node, place=caller(), key=full, history=kept, index=indexes)
 
 
-def topic(name: str, node: Node, key: Names | None) -> TopicEnd:
+def topic(graph: Graph, name: str, node: Node, key: Names | None) -> TopicEnd:
     """A derived topic; where rows change, its key says which row is meant."""
     check_name(name, "topic")
     chosen = names.topic_key("key", key, node.schema)
@@ -77,14 +77,16 @@ def topic(name: str, node: Node, key: Names | None) -> TopicEnd:
         hint = f"Write key={visible!r}" if visible else 'Write key="…"'
         raise Invalid(f"topic {name!r} is of {what} and needs a key", hint=hint)
     _check_key(f"topic {name!r}", node, chosen)
-    # Where only the side of a full join is hidden, the visible key tells those rows apart that have no null in it.
-    hidden = [part for part in node.hidden_key if not part.startswith(SIDE)]
-    if node.is_table and hidden and not _is_ranked(node, chosen):
-        raise Invalid(
-            f"topic {name!r}: several rows of this table may have the same key {list(chosen)}",
-            hint='Of a union write each table to a topic of its own; of top(…, rank="r") let the key be `per` and the rank',
-        )
-    return TopicEnd(name=name, node=node, place=caller(), key=chosen)
+    if node.is_table and node.hidden_key and not _is_ranked(node, chosen):
+        if not all(part.startswith(SIDE) for part in node.hidden_key):
+            raise Invalid(
+                f"topic {name!r}: several rows of this table may have the same key {list(chosen)}",
+                hint="Of a union write each table to a topic of its own; "
+                'of top(…, rank="r") let the key be `per` and the rank',
+            )
+        # With a null in its key, a row of each side of a full join may be there: when one goes, the other one stays.
+        node = graph.add(OnePerKey(inputs=(node,), place=caller(), per=chosen))
+    return TopicEnd(name=name, node=one_per_key(graph, node, key), place=caller(), key=chosen)
 
 
 def alert(name: str, node: Node, to: str | Sequence[str], message: str | None, every: Duration) -> AlertEnd:

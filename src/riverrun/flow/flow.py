@@ -100,7 +100,7 @@ class Flow:
     @declaration
     def topic(self, name: str, node: Relation, key: Names | None = None) -> TopicEnd:
         """A derived topic. A table, or a stream that corrects its results, needs a `key`."""
-        end = ends.topic(name, ends.one_per_key(self.graph, self._result("topic", node), key), key)
+        end = ends.topic(self.graph, name, self._result("topic", node), key)
         self.graph.write(WrittenTopic(name, end.node.schema, False, end.place))
         return ends.added(self.derived, end)
 

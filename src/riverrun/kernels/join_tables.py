@@ -36,7 +36,7 @@ class JoinTablesKernel:
     A table without a key has one row at most. Both inputs carry whole rows: an update is the old row with weight -1 and
     the new one with weight 1. The result has the columns of `sides.outputs` and `_time`, the left row's or, of a right
     row without partner, its own. Outputs should have what both keys need to tell rows apart; `side` names one more
-    column, which tells rows without partner of the right (1) and the left (2) apart, where nulls are in their keys; a row
+    column, which tells rows without partner of the left (1) and the right (2) apart, where nulls are in their keys; a row
     that has no null keeps its key (0) when it finds a partner or loses it.
     """
 
@@ -156,7 +156,7 @@ class JoinTablesKernel:
         no_left, no_right = pl.col(TIME).is_null(), pl.col(_OTHER + TIME).is_null()
         no_left &= pl.any_horizontal(pl.col(name).is_null() for name in sorted(right))
         no_right &= pl.any_horizontal(pl.col(name).is_null() for name in sorted(left))
-        return [pl.when(no_left).then(1).when(no_right).then(2).otherwise(0).cast(pl.Int8).alias(self.side)]
+        return [pl.when(no_right).then(1).when(no_left).then(2).otherwise(0).cast(pl.Int8).alias(self.side)]
 
 
 def _renamed(rows: pl.DataFrame) -> pl.DataFrame:

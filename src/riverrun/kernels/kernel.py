@@ -37,8 +37,8 @@ class EpochClock:
 
 @dataclass(frozen=True)
 class Counts:
-    """One ledger entry: where the rows of an input went. `read` is the sum of the others but `corrected`, which says how
-    many of the accepted ones came to a window that had been issued, and changed it."""
+    """One ledger entry: where the rows of an input went. `read` is the sum of the others but for two that say something of
+    the accepted ones: `corrected` came to a window that had been issued, and changed it; `deleted` are tombstones."""
 
     read: int = 0
     accepted: int = 0
@@ -47,6 +47,7 @@ class Counts:
     duplicates: int = 0
     quarantined: int = 0
     corrected: int = 0
+    deleted: int = 0
 
 
 @dataclass(frozen=True)

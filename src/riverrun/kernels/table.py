@@ -34,7 +34,8 @@ class TableKernel:
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived, table = inputs["in"], state["rows"]
-        counts = {"in": Counts(read=len(arrived), accepted=len(arrived))}
+        deleted = int(arrived.get_column(DELETED).sum())
+        counts = {"in": Counts(read=len(arrived), accepted=len(arrived), deleted=deleted)}
         if arrived.is_empty():
             return Step(self._unchanged, counts)
         groups = group_rows(arrived, self.key)

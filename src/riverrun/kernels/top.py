@@ -112,7 +112,7 @@ class TopKernel:
     def __post_init__(self) -> None:
         if self.n < 1:
             raise Invalid(f"top shows 1 row or more, not {self.n}")
-        if not self.order:
+        if not self.order and not self.key:
             raise Invalid("top has nothing to order by")
 
     @cached_property

@@ -17,7 +17,7 @@ from riverrun.errors import Corrupt, Invalid
 from riverrun.log.topic import Start, Topic
 from riverrun.position import Position
 from riverrun.runtime.checkpoint import Checkpoint
-from riverrun.runtime.manifest import Manifest
+from riverrun.runtime.manifest import Manifest, home_of
 from riverrun.views import Last, Store
 
 log = logging.getLogger("riverrun.runtime")
@@ -27,8 +27,8 @@ GONE = "has run before, and this store does not have its views"
 
 def was_left(checkpoints: str, flow: str, store: Store) -> bool:
     """Whether a checkpoint is there that is further than that of a flow whose views have no epoch yet."""
-    homes = _homes(checkpoints, flow, store)
-    return any(Checkpoint(home, flow).planned > (os.path.basename(home) == flow) for home in homes)
+    own = home_of(checkpoints, flow, store.last(flow))  # its first epoch may have been planned, and is repeated
+    return any(Checkpoint(home, flow).planned > (home == own) for home in _homes(checkpoints, flow))
 
 
 def note_base(home: str, base: int) -> None:
@@ -65,8 +65,9 @@ class Heritage:
 
     def is_there(self, home: str) -> bool:
         """Whether there is more than a run can repeat whose first epoch has not taken effect."""
-        left = was_left(self.checkpoints, self.flow, self.store)
-        return left or self._written > Checkpoint(home, self.flow).planned
+        left, last = was_left(self.checkpoints, self.flow, self.store), self.store.last(self.flow)
+        base = Manifest.decode(last.manifest).base if last.manifest else 0
+        return left or self._written > base + Checkpoint(home, self.flow).planned
 
     def begin_at(self, place: Start) -> Callable[[], Last]:
         """As if the flow had come to a place, and topics had everything up to there."""
@@ -95,41 +96,43 @@ class Heritage:
         return max((topic.last_sequence(self.flow) or 0 for topic in self.outputs), default=0)
 
     def _read_checkpoint(self) -> Last:
-        homes = [h for h in _homes(self.checkpoints, self.flow, self.store) if Checkpoint(h, self.flow).planned]
-        if len(homes) != 1:
-            raise Corrupt(
-                f"there is no checkpoint in {self.checkpoints}" if not homes else f"there are several: {homes}"
-            )
-        checkpoint = Checkpoint(homes[0], self.flow)
-        base = _read_base(homes[0], self.flow)
-        if self._written > base + checkpoint.planned:
+        known = [(home, Checkpoint(home, self.flow)) for home in _homes(self.checkpoints, self.flow)]
+        planned = [(_read_base(home) + one.planned, home, one) for home, one in known if one.planned]
+        if not planned:
+            raise Corrupt(f"there is no checkpoint in {self.checkpoints}")
+        # A run that was killed just after a switch left the home before, too. Both are right up to the switch.
+        newest, home, checkpoint = max(planned, key=lambda one: one[:2])
+        if self._written > newest:
             raise Corrupt(f"{checkpoint.directory} is older than they are")
         epoch = checkpoint.planned - 1  # the one after it may be in some topics, and not in others
         positions = checkpoint.plan(epoch).positions if epoch else self.first
-        return self._last(epoch, positions, base, os.path.basename(homes[0]))
+        return self._last(epoch, positions, newest - checkpoint.planned, os.path.basename(home))
 
     def _last(self, epoch: int, positions: Mapping[str, Mapping[int, int]], base: int, home: str = "") -> Last:
         manifest = Manifest(epoch, 0, {}, {}, home=home, base=base)
         return Last(epoch, 0, Position(positions), manifest.encode())
 
 
-def _homes(checkpoints: str, flow: str, store: Store) -> list[str]:
-    """The directories of a flow, but for those of rebuilds that this store knows and that were not finished."""
-    ours = {f"{flow}~{token}" for token in store.rebuilds(flow)}
+def is_finished(home: str) -> bool:
+    """Whether a home is that of a flow, and not of a rebuild that never took its place."""
+    return "~" not in os.path.basename(home) or os.path.exists(f"{home}/base")
+
+
+def _homes(checkpoints: str, flow: str) -> list[str]:
+    """The directories of a flow, but for those of rebuilds that were not finished."""
     try:
-        names = sorted(set(os.listdir(checkpoints)) - ours)
+        names = sorted(os.listdir(checkpoints))
     except FileNotFoundError:
         return []
-    return [f"{checkpoints}/{name}" for name in names if re.fullmatch(re.escape(flow) + r"(~\d+)?", name)]
+    homes = [f"{checkpoints}/{name}" for name in names if re.fullmatch(re.escape(flow) + r"(~\d+)?", name)]
+    return [home for home in homes if is_finished(home)]
 
 
-def _read_base(home: str, flow: str) -> int:
+def _read_base(home: str) -> int:
     try:
         with open(f"{home}/base", encoding="utf-8") as file:
             return int(file.read())
     except FileNotFoundError:
-        if os.path.basename(home) == flow:
-            return 0
-        raise Corrupt(f"{home} is of a rebuild that was not finished") from None
+        return 0  # it was never rebuilt
     except ValueError:
         raise Corrupt(f"{home}/base cannot be read") from None

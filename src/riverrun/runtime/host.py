@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, TIME, WATERMARK
+from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, TIME, WATERMARK, own_column
 from riverrun.errors import Corrupt
 from riverrun.failpoints import failpoint
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
@@ -135,7 +135,7 @@ def run_stage(
 
 
 def _late(node: str, aside: Aside, late: pl.DataFrame) -> bytes:
-    table = late.select(
-        *(pl.col(name) for name in aside.columns.names[:-1]), pl.col(WATERMARK).cast(_STAMP), pl.col(TIME).cast(_STAMP)
-    ).to_arrow()
+    names = aside.columns.names[:-1]
+    values = [pl.col(own_column(name) if own_column(name) in late.columns else name).alias(name) for name in names]
+    table = late.select(*values, pl.col(WATERMARK).cast(_STAMP), pl.col(TIME).cast(_STAMP)).to_arrow()
     return msgspec.msgpack.encode((aside.topic, node, as_stream(table)))

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class LedgerEntry(msgspec.Struct, frozen=True):
     """Where the rows went that one input of a node has read, in total.
 
-    Late are those that came when nothing could count them any more: dropped, or put aside. `corrected` is no part of the
-    sum but some of the accepted ones: they came to a window that had been issued, which was issued again. `name` is what
-    the flow calls the node, if it does.
+    Late are those that came when nothing could count them any more: dropped, or put aside. Two are no part of the sum but
+    some of the accepted ones: `corrected` came to a window that had been issued, which was issued again; `deleted` are the
+    tombstones of a table. `name` is what the flow calls the node, if it does.
     """
 
     node: str
@@ -30,6 +30,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     duplicates: int = 0
     quarantined: int = 0
     corrected: int = 0
+    deleted: int = 0
     name: str | None = None
 
     @property

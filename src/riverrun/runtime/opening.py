@@ -72,7 +72,11 @@ def check_written(flow: str, last: Last, home: str, topics: Iterable[Topic]) -> 
 
 def mend_checkpoint(flow: str, last: Last, home: str, topics: Iterable[Topic]) -> None:
     """Put in order what a power cut left of the checkpoint. Older runs are shut out by now."""
-    begun = any((topic.last_sequence(flow) or 0) > last.epoch + _base(last) for topic in topics)
+    newest = last.epoch + _base(last)
+    together = bounds.read_positions(bounds.together(home))
+    if together is not None and not together <= last.positions:
+        newest += 1  # that one is planned again with just the rows it had
+    begun = any((topic.last_sequence(flow) or 0) > newest for topic in topics)
     Checkpoint(home, flow).mend(last, begun)
 
 

@@ -27,7 +27,7 @@ from riverrun.flow.operators.node import Node
 from riverrun.flow.operators.ordered import Ordered
 from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.table import TableSource
-from riverrun.flow.operators.top import Newest, Top
+from riverrun.flow.operators.top import Newest, OnePerKey, Top
 from riverrun.flow.operators.versus import Versus
 from riverrun.flow.operators.window import Window
 from riverrun.flow.schema import Schema
@@ -188,6 +188,7 @@ KERNELS: dict[type[Node], Callable[[Any, Mapping[str, Columns]], Kernel]] = {
     Latest: lambda node, inputs: LatestKernel(node.by, inputs["in"]),
     Lookup: lambda node, inputs: LookupKernel(_sides(node, inputs), node.how, retracts=node.left.retracts),
     Newest: _top,
+    OnePerKey: _top,
     Ordered: lambda node, inputs: OrderedKernel(node.by, inputs["in"]),
     Sample: lambda node, inputs: SampleKernel(node.fraction, node.by),
     TableSource: lambda node, inputs: TableKernel(node.key, inputs["in"]),

@@ -19,7 +19,7 @@ from riverrun.runtime import bounds
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.job import Job
-from riverrun.runtime.heritage import note_base
+from riverrun.runtime.heritage import is_finished, note_base
 from riverrun.runtime.manifest import Manifest, computation, home_of
 from riverrun.runtime.outputs import view_specs
 from riverrun.runtime.patience import Patience
@@ -54,7 +54,9 @@ class Successor:
         self._inputs = inputs
         for token in store.rebuilds(self.name):
             store.abandon(token)
-            _remove(f"{checkpoints}/{self.name}~{token}")
+            home = f"{checkpoints}/{self.name}~{token}"
+            if not is_finished(home):  # it may be one that another store had under this number
+                _remove(home)
         self._live = heritage or (lambda: store.last(self.name))
         self.token, self.home = self._begin(view_specs(flow, job, suffix))
         durable.make_directory(f"{self.home}/state")

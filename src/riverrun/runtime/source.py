@@ -96,6 +96,8 @@ class LogSource:
             self._outbox.message(0, QUARANTINE, quarantine_message(reading, refused))
             times = _event_time(reading, good)
         counts = {"read": good.num_rows + quarantined, "accepted": good.num_rows, "quarantined": quarantined}
+        if reading.is_table:
+            counts["deleted"] = int(good.column(DELETED).to_numpy().sum())
         self.report.count(reading.id, "topic", counts)
         if not good.num_rows:
             return None

@@ -139,7 +139,7 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
         if one is None:
             raise NotFound(
                 f"view {view!r} has no row with this key",
-                hint=f"Its key is {', '.join(name for name in opened.spec.key if name not in opened.spec.hidden)}",
+                hint=f"Its key is {', '.join(opened.spec.told_key or ())}",
             )
         return answer(one)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from riverrun import ddl
-from riverrun.columns import check_name
+from riverrun.columns import SIDE, check_name
 from riverrun.durations import Duration, micros
 from riverrun.errors import Conflict, Invalid, did_you_mean
 from riverrun.views.columns import is_nested
@@ -76,6 +76,13 @@ class ViewSpec:
     def visible(self) -> list[str]:
         """The columns readers see."""
         return [name for name in self.names if name not in self.hidden]
+
+    @property
+    def told_key(self) -> tuple[str, ...] | None:
+        """The columns by which readers name a row, without the side of a full join: that differs only where they are null.
+        None where the key has other parts that readers do not see."""
+        told = tuple(name for name in self.key if not (name in self.hidden and name.startswith(SIDE)))
+        return None if set(told) & set(self.hidden) else told
 
     @property
     def shown_schema(self) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.columns import SIDE
 from riverrun.durations import Duration, seconds, to_micros
 from riverrun.errors import Invalid, NotFound, OutOfRange, TimedOut, Unavailable, did_you_mean
 from riverrun.position import Position
@@ -271,8 +270,8 @@ def _equal(column: pa.ChunkedArray, value: pa.Scalar) -> pa.ChunkedArray:
 
 def _key_parts(spec: ViewSpec, key: Any) -> dict[str, pa.Array]:
     """The parts of a key by column. The side of a full join is not among them: it is one or the other."""
-    told = [name for name in spec.key if not (name in spec.hidden and name.startswith(SIDE))]
-    if any(name in spec.hidden for name in told):
+    told = spec.told_key
+    if told is None:
         raise Invalid(
             f"view {spec.name!r} has no key to look up", hint="Use rows(where=…), or declare the view with key="
         )

@@ -73,7 +73,7 @@ def _rounded(exact: Fraction | int) -> float:
     try:
         return float(exact)
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf
 
 
 def mean(values: Sequence[Any]) -> float | None:
@@ -90,7 +90,9 @@ def deviation(values: Sequence[Any]) -> float | None:
         return None
     if any(isinstance(one, float) and not math.isfinite(one) for one in values):
         return math.nan
-    return _rounded(statistics.variance([Fraction(one) for one in values])) ** 0.5
+    squared = statistics.variance([Fraction(one) for one in values])
+    unit = 2**600 if squared > 2**1000 else 1  # the square of a double may be none
+    return _rounded(squared / unit**2) ** 0.5 * unit
 
 
 def quantile(values: Sequence[Any], q: float) -> float | None:

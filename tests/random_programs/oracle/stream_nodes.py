@@ -132,7 +132,8 @@ class AsOf(Node):
             found = self._valid(row)
             if found or self._how == "left":
                 answer = {**found.values, "_version": f"{found.order[1]}:{found.order[2]}"} if found else None
-                yield replace(row, values=self._joined.values(row.values, answer))
+                received = row.time if self._waits else row.received  # those that wait come in the order of event time
+                yield replace(row, values=self._joined.values(row.values, answer), received=received)
 
     def _valid(self, row: Fact) -> Version | None:
         key = self._joined.key("left", row.values)

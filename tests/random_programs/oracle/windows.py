@@ -29,17 +29,19 @@ class Window(Node):
     def after(self, epoch: Epoch) -> Iterable[Fact]:
         start, end = self.judged
         came, went = self.inputs[0].came, {row.id for row in self.inputs[0].went}
-        late = self.take(came, went, start - self.delay)
+        late, corrected = self.take(came, went, start, start - self.delay)
         if self._options["late"][0] == "side":
             self.aside += [{**row.values, "_watermark": moment(start)} for row in late]
             self.count("in", len(came), late_aside=len(late))
         else:
             self.count("in", len(came), late_dropped=len(late))
+        self.counts["in"]["corrected"] = corrected
         return list(self.shown(end, end - self.delay))
 
     @abstractmethod
-    def take(self, came: list[Fact], went: set[Hashable], limit: int) -> list[Fact]:
-        """Takes rows in; gives those that are late when what ended by `limit` is final."""
+    def take(self, came: list[Fact], went: set[Hashable], start: int, limit: int) -> tuple[list[Fact], int]:
+        """Takes rows in; gives those that are late when what ended by `limit` is final, and how many of the others came
+        to a window that had ended by `start`, and so had been issued."""
 
     @abstractmethod
     def shown(self, end: int, final: int) -> Iterable[Fact]:
@@ -68,17 +70,18 @@ class Aligned(Window):
         last = (time - self._offset) // self._every * self._every + self._offset
         return list(range(last, time - self._size, -self._every))
 
-    def take(self, came: list[Fact], went: set[Hashable], limit: int) -> list[Fact]:
+    def take(self, came: list[Fact], went: set[Hashable], start: int, limit: int) -> tuple[list[Fact], int]:
         for rows in self._rows.values():
             for id in went & rows.keys():
                 del rows[id]
-        late = []
+        late, corrected = [], 0
         for row in came:
-            starts = [start for start in self._starts(row.time) if start + self._size > limit]
-            for start in starts:
-                self._rows.setdefault((key_of(row, self._options["by"]), start), {})[row.id] = row
-            late += [] if starts else [row]
-        return late
+            first = [first for first in self._starts(row.time) if first + self._size > limit]
+            for one in first:
+                self._rows.setdefault((key_of(row, self._options["by"]), one), {})[row.id] = row
+            late += [] if first else [row]
+            corrected += any(one + self._size <= start for one in first)
+        return late, corrected
 
     def shown(self, end: int, final: int) -> Iterable[Fact]:
         for (_, start), rows in self._rows.items():
@@ -96,7 +99,7 @@ class Sliding(Window):
         self._anchored: set[Hashable] = set()
         self._frozen: dict[tuple[Hashable, int], Fact] = {}
 
-    def take(self, came: list[Fact], went: set[Hashable], limit: int) -> list[Fact]:
+    def take(self, came: list[Fact], went: set[Hashable], start: int, limit: int) -> tuple[list[Fact], int]:
         self._anchored -= went
         self._rows = {id: row for id, row in self._rows.items() if id not in went}
         late = []
@@ -107,7 +110,8 @@ class Sliding(Window):
             self._rows[row.id] = row
             if row.time >= limit:
                 self._anchored.add(row.id)
-        return late
+        # A row is in the windows that end with it or later, of which those are taken up again that ended from `limit` on.
+        return late, sum(row.time < start for row in came if row not in late) if limit < start else 0
 
     def shown(self, end: int, final: int) -> Iterable[Fact]:
         by = self._options["by"]
@@ -148,12 +152,19 @@ class Sessions(Window):
                 cut[-1].append(row)
         return cut
 
-    def take(self, came: list[Fact], went: set[Hashable], limit: int) -> list[Fact]:
-        self._rows = {id: row for id, row in self._rows.items() if id not in went} | {row.id: row for row in came}
+    def take(self, came: list[Fact], went: set[Hashable], start: int, limit: int) -> tuple[list[Fact], int]:
+        self._rows = {id: row for id, row in self._rows.items() if id not in went}
+        issued = {row.id for rows in self._sessions() if rows[-1].time + self._gap <= start for row in rows}
+        self._rows |= {row.id: row for row in came}
         late = [row for rows in self._sessions() if rows[-1].time + self._gap <= limit for row in rows]
         for row in late:
             del self._rows[row.id]
-        return late
+        fresh, corrected = {row.id for row in came}, 0
+        for rows in self._sessions():
+            ids = {row.id for row in rows}
+            if rows[-1].time + self._gap <= start or ids & issued:
+                corrected += len(ids & fresh)
+        return late, corrected
 
     def shown(self, end: int, final: int) -> Iterable[Fact]:
         current = list(self._frozen)

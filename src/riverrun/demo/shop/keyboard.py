@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 class Keyboard:
@@ -35,4 +35,5 @@ def keyboard(wanted: bool = True) -> Iterator[Keyboard]:
     try:
         yield Keyboard(True)
     finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # it is closed
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

@@ -23,6 +23,7 @@ from riverrun.demo.shop.notice import Notice
 from riverrun.demo.shop.scene import Observer
 from riverrun.demo.shop.shop_flow import TOPICS
 from riverrun.demo.shop.supervision import Processing, Sending
+from riverrun.ending import EndingSignals
 from riverrun.errors import PortInUse, RiverrunError, TimedOut
 from riverrun.river import River
 
@@ -69,7 +70,8 @@ class Performance:
         if browser:
             _open(self.url)
         self._tell()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        self._asking = EndingSignals()
+        for number in self._asking.numbers:
             stack.callback(signal.signal, number, signal.signal(number, self._stop))
         while not self._stopped and not self._is_over(seconds):
             self._look()
@@ -227,6 +229,7 @@ class Performance:
             self._hurried = True
             raise KeyboardInterrupt
         self._stopped = True
+        self._asking.came(number)
 
 
 def _open(url: str | None) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from riverrun.columns import own_column
 from riverrun.durations import show
+from riverrun.flow.expressions import Wanted, column
 from riverrun.flow.operators.join import Join
-from riverrun.flow.operators.node import Emergence, together
+from riverrun.flow.operators.node import Columns, Emergence, together
 from riverrun.flow.windows import DropLate, Late, Side
 
 
@@ -46,3 +48,18 @@ class JoinStreams(Join):
 
     def reads_receipt(self, number: int) -> bool:
         return True
+
+    def reads(self, number: int, columns: Sequence[str]) -> Wanted:
+        schema = self.inputs[number].schema
+        own: Wanted = [(own_column(name), column(name, schema)) for name in self._converted(number)]
+        return [*super().reads(number, columns), *own]
+
+    def passed_by(self, number: int) -> Columns:
+        return frozenset(own_column(name) for name in self._converted(number))
+
+    def _converted(self, number: int) -> list[str]:
+        """Columns of an input that late rows are written with as they were, and pairs are found by as another type."""
+        if self.input_names[number] not in self.late_topics:
+            return []
+        schema = self.inputs[number].schema
+        return [name for name, kind in self.key_types(number).items() if kind != schema.get(name)]

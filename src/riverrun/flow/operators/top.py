@@ -72,3 +72,20 @@ class Newest(Top):
     @property
     def key(self) -> tuple[str, ...]:
         return self.per
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OnePerKey(Top):
+    """One row per key of a table that has hidden parts in its own; where there are several, the first by these."""
+
+    kind = "one"
+    n: int = 1
+    order: tuple[Order, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return f"one row by {', '.join(self.per)}"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.per

@@ -81,7 +81,7 @@ class Aggregates:
             case "sum" if kind.is_integer():
                 return ExactSum(agg, pl.Int64())
             case "sum" | "avg" | "stddev":
-                return FloatSum(agg, self.retracts)
+                return FloatSum(agg, wide=kind == pl.Float64)
             case "min" | "max" if not self.retracts:
                 return MinMax(agg, kind)
             case "first" | "last" if not self.retracts:

@@ -101,14 +101,15 @@ class ExactSum:
 @dataclass(frozen=True)
 class FloatSum:
     """sum of floats, avg and stddev. Infinities and NaN are counted apart, so that they can be retracted as well; with
-    `retracts`, so are values whose sums or squares might not fit a double, in smaller units.
+    `wide`, values whose sums or squares might not fit a double are summed apart, in smaller units: what comes of them does
+    not depend on which sum is made first.
 
     Sums carry about 32 digits. So does the sum of squares that stddev needs: after a value 1e15 times larger than the
     rest was there and went, what is left of their spread is lost.
     """
 
     agg: Agg
-    retracts: bool = False
+    wide: bool = True
 
     def _named(self, part: str) -> str:
         return f"{self.agg.name}#{part}"
@@ -117,7 +118,7 @@ class FloatSum:
     def parts(self) -> Sequence[Part]:
         kinds = ("s", "q") if self.agg.fn == "stddev" else ("s",)
         sums: list[Part] = [Exact(self._named(kind)) for kind in kinds]
-        if self.retracts:
+        if self.wide:
             sums += [CountedSum(self._named(kind + _HUGE)) for kind in kinds]
         return (*[Count(self._named(part)) for part in ("n", "nan", "up", "down")], *sums)
 
@@ -132,7 +133,7 @@ class FloatSum:
             found += [series(self._named(part), weight * flag) for part, flag in odd.items()]
             value = np.where(finite, value, 0.0)
         huge = np.abs(value) >= _LARGE
-        if self.retracts and huge.any():
+        if self.wide and huge.any():
             found += self._summed(np.ldexp(np.where(huge, value, 0.0), -_UNIT), weight, _HUGE)
             found += [series(part.count, weight * huge) for part in self.parts if isinstance(part, CountedSum)]
             value = np.where(huge, 0.0, value)
@@ -157,7 +158,7 @@ class FloatSum:
                 enough = count > 1
             else:
                 total = self._parts(cells, "s")[0]
-                if self.retracts:
+                if self.wide:
                     total = total + np.ldexp(self._parts(cells, f"s{_HUGE}")[0], _UNIT)
                 value = np.where(up, np.inf, np.where(down, -np.inf, total / count if self.agg.fn == "avg" else total))
                 value = np.where(nan | (up & down), np.nan, value)
@@ -171,7 +172,7 @@ class FloatSum:
     def _deviation(self, cells: pl.DataFrame, count: Floats) -> Floats:
         sums, squares = self._parts(cells, "s"), self._parts(cells, "q")
         plain: Floats = np.sqrt(variance(count, sums, squares))
-        if not self.retracts:
+        if not self.wide:
             return plain
         huge = [self._parts(cells, f"{part}{_HUGE}") for part in ("s", "q")]
         scaled = [

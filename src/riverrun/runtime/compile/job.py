@@ -13,7 +13,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from riverrun.columns import DELETED, KEY, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK, WEIGHT
+from riverrun.columns import DELETED, KEY, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK, WEIGHT, own_column
 from riverrun.flow.composition import Item, WrittenExpression
 from riverrun.kernels.kernel import Kernel
 from riverrun.runtime.compile.row_id import hidden_type
@@ -244,4 +244,5 @@ def with_tombstones(columns: pa.Schema) -> pa.Schema:
 
 def late_schema(input: pa.Schema, columns: Iterable[str]) -> pa.Schema:
     """Columns of a late topic: the input's own, and the watermark that was missed."""
-    return pa.schema([*(input.field(name) for name in columns), (WATERMARK, MOMENT)])
+    own = {name: own_column(name) if own_column(name) in input.names else name for name in columns}
+    return pa.schema([*(input.field(own[name]).with_name(name) for name in columns), (WATERMARK, MOMENT)])

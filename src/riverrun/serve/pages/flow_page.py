@@ -193,7 +193,8 @@ def _entry(entry: LedgerEntry) -> Html:
         if kind == "accepted" or entry.count(kind)
     ]
     corrected = join(" (", number(entry.corrected), " corrected a window)") if entry.corrected else None
-    return join(number(entry.read, "rows"), *parts, corrected)
+    deleted = join(" (", number(entry.deleted, "tombstones"), ")") if entry.deleted else None
+    return join(number(entry.read, "rows"), *parts, corrected, deleted)
 
 
 def _engines(computed: Sequence[ComputedBy]) -> Html:

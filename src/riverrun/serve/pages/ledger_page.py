@@ -31,6 +31,7 @@ _SAID = {
     "duplicates": "duplicates",
     "quarantined": "quarantined",
 }
+_OF_ACCEPTED = {"corrected": "corrected", "deleted": "tombstones"}
 _MEANING = (
     "Late is a row that came when nothing could count it any more: all it could have changed had closed, and the time for"
     " corrections was over. One that came before that, to a window that had closed, is accepted and corrects it. An input"
@@ -57,7 +58,7 @@ def draw(history: History, asked: Asked) -> Drawn:
         about = ("topic" if entry.input == "topic" else box.label) if box else ""
         rows.append(_row(entry, title, about, aside.get(entry.node, {})))
     accepted, *others = _SAID.values()
-    counts = ["Rows read", accepted, "of these corrected", *others]
+    counts = ["Rows read", accepted, *(f"of these {said}" for said in _OF_ACCEPTED.values()), *others]
     names = ["Node", "Input", "Rows read", "Where they went", *counts[1:], "Adds up"]
     regions["ledger"] = table("Every input, since the flow began", heads(names, counts), rows)
     regions["legend"] = tag(
@@ -108,16 +109,19 @@ def _find_asides(history: History, flow: str) -> dict[str, dict[str, str]]:
     return {id: {part: topic for part, topic in parts.items() if topic in there} for id, parts in asides.items()}
 
 
+def _counted(count: int) -> Content:
+    return number(count) if count else tag("span", "0", class_="quiet")
+
+
 def _row(entry: LedgerEntry, title: str, about: str, aside: dict[str, str]) -> Html:
     cells = []
     for part in _SAID:
         count = entry.count(part)
-        value: Content = number(count) if count else tag("span", "0", class_="quiet")
+        value = _counted(count)
         if part in aside:
             value = tag("a", value, href=address("topics", aside[part]), title=f"topic {aside[part]}")
         cells.append(tag("td", value, class_="n"))
-    corrected: Content = number(entry.corrected) if entry.corrected else tag("span", "0", class_="quiet")
-    cells.insert(1, tag("td", corrected, class_="n"))
+    cells[1:1] = [tag("td", _counted(entry.count(part)), class_="n") for part in _OF_ACCEPTED]
     missing = entry.missing
     return tag(
         "tr",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice, takewhile
 from typing import Any
@@ -56,7 +58,7 @@ def draw(history: History, asked: Asked) -> Drawn:
 
 
 def _numbers(history: History, store: Store, spec: ViewSpec, progress: ViewProgress) -> Html:
-    key = ", ".join(part for part in spec.key if part not in spec.hidden)
+    key = ", ".join(spec.told_key or ())
     committed = progress.epoch > 0
     return join(
         tag("h2", tag("span", "View ", class_="quiet"), spec.name),
@@ -106,16 +108,10 @@ def _grid(store: Store, spec: ViewSpec, asked: Asked, order: str) -> Html:
     if not rows:
         said = "No row fits the search" if asked.get("q") else "No rows yet; a window appears when it closes"
         return empty(said if not page else "There is no such page")
-    key = [name for name in spec.key if name not in spec.hidden] if not set(spec.key) & set(spec.hidden) else []
     names = spec.visible
     body = [
-        tag(
-            "tr",
-            *(cell(row[name]) for name in names),
-            id=row_id([row[name] for name in key]) if key else None,
-            data_fresh=True,
-        )
-        for row in rows
+        tag("tr", *(cell(row[name]) for name in names), id=id, data_fresh=True)
+        for row, id in zip(rows, _row_ids(rows, spec.told_key or ()), strict=True)
     ]
     first = page * _PAGE + 1
     newest = ", the newest windows first" if order == f"-{_START}" else ""
@@ -126,6 +122,17 @@ def _grid(store: Store, spec: ViewSpec, asked: Asked, order: str) -> Html:
         tag("a", "next →", href=asked.link(page=page + 1)) if more else None,
     ]
     return join(grid, tag("p", *(join(link, " ") for link in links if link), class_="tabs") if any(links) else None)
+
+
+def _row_ids(rows: Sequence[Mapping[str, Any]], key: Sequence[str]) -> Iterator[str | None]:
+    """Names for rows, if they have a key. A full join may have two with one key, where it is null."""
+    seen = Counter[str]()
+    for row in rows:
+        id = row_id([row[name] for name in key]) if key else None
+        if id is not None:
+            seen[id] += 1
+            id = id if seen[id] == 1 else f"{id}-{seen[id]}"
+        yield id
 
 
 def _selection(spec: ViewSpec, asked: Asked, order: str, page: int) -> Selection:

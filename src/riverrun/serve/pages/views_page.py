@@ -44,13 +44,12 @@ def count_rows(history: History, store: Store, view: str) -> int:
 def _row(history: History, store: Store, spec: ViewSpec) -> Html:
     progress = store.progress(spec.name)
     fresh = ago(progress.committed) if progress.epoch else tag("span", "nothing committed yet", class_="quiet")
-    key = [part for part in spec.key if part not in spec.hidden]
     return tag(
         "tr",
         tag("th", tag("a", spec.name, href=address("views", spec.name)), scope="row"),
         tag("td", number(count_rows(history, store, spec.name)), class_="n", data_flash=True),
         tag("td", fresh),
-        tag("td", ", ".join(key) or "–", class_="wide"),
+        tag("td", ", ".join(spec.told_key or ()) or "–", class_="wide"),
         tag("td", ", ".join(spec.visible), class_="wide"),
         tag("td", spec.flow),
         id=f"view-{spec.name}",
