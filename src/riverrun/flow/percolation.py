@@ -44,7 +44,7 @@ def pair_condition(where: str, row: Schema, query: Schema, outputs: Sequence[Out
     sides = {ROW: "left", QUERY: "right"}
     structs = Schema(tuple((name, _struct(schema)) for name, schema in ((ROW, row), (QUERY, query))))
     checked = condition(where, structs)
-    called = {(part.side, part.column.lower()): part.name for part in outputs}
+    called = {(str(part.side), part.column.lower()): part.name for part in outputs}
     parts, at = [], 0
     for place in checked.references:
         found = _FIELD.match(checked.sql, place.end)

@@ -92,13 +92,8 @@ class PercolateKernel:
 
     @cached_property
     def _none(self) -> pl.DataFrame:
-        hidden = {
-            TIME: pl.Int64,
-            WEIGHT: pl.Int8,
-            RECEIVED: pl.Datetime("us", "UTC"),
-            PARTITION: pl.Int32,
-            OFFSET: pl.Int64,
-        }
+        kinds = (pl.Int64(), pl.Int8(), pl.Datetime("us", "UTC"), pl.Int32(), pl.Int64())
+        hidden = dict(zip((*_PASSED, *ID), kinds, strict=True))
         return pl.DataFrame(schema={**self.sides.schema, **hidden})
 
     def _meetings(self, index: SearchIndex, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -24,11 +25,12 @@ _PAIRS = 1 << 20
 _DOCUMENTS = 4_096
 """How many documents are analysed at a time."""
 
-_FEW = 1_000
-
 
 class SearchIndex:
-    """Queries by key, each with a row of columns. Adding and removing costs in proportion to what is added and removed."""
+    """Queries by key, each with a row of columns. Adding and removing costs in proportion to what is added and removed.
+
+    Those that were taken out are forgotten when they are more than the others and `few`. `compared` counts pairs.
+    """
 
     def __init__(self, fields: SearchFields, analyzer: Analyzer, key: Sequence[str], schema: pl.Schema) -> None:
         self._fields = fields
@@ -39,6 +41,8 @@ class SearchIndex:
         self._slots: dict[Any, int] = {}
         self._alive = Grown(np.bool_)
         self._rows = [schema.to_frame()]
+        self.few = 1_000
+        self.compared = 0
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -67,11 +71,11 @@ class SearchIndex:
         """Take out the queries with these keys, those that are there."""
         gone = [slot for key in self._keys(rows) if (slot := self._slots.pop(key, None)) is not None]
         self._alive.values[gone] = False
-        if len(self._alive) > 2 * len(self._slots) + _FEW:
+        if len(self._alive) > 2 * len(self._slots) + self.few:
             self._compact()
 
     def _keys(self, rows: pl.DataFrame) -> list[Any]:
-        columns = [rows.get_column(name).to_list() for name in self._key]
+        columns = [_hashable(rows.get_column(name)) for name in self._key]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def _compact(self) -> None:
@@ -118,5 +122,14 @@ class SearchIndex:
         living = self._alive.values[slot]
         both = np.unique(one[living] * len(self._alive) + slot[living])  # one may be found by several words
         one, slot = both // len(self._alive), both % len(self._alive)
+        self.compared += len(both)
         meets = verify(self._programs, documents, one, slot)
         return one[meets], slot[meets]
+
+
+def _hashable(column: pl.Series) -> list[Any]:
+    """Values that are equal where keys are: all NaN are one, and -0.0 is 0.0."""
+    values = column.to_list()
+    if column.dtype.is_float():
+        return ["NaN" if value is not None and math.isnan(value) else value for value in values]
+    return [repr(value) for value in values] if column.dtype.is_nested() else values
