@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riverrun.search.fields import HIGHEST, LOWEST, SearchField, SearchFields
@@ -136,15 +136,16 @@ def test_limits() -> None:
 
 
 _piece = st.one_of(
-    st.sampled_from(
-        ["AND", "and", "or", "AND AND", '""', '"a', 'a"', "TOP", "ANDY", "ORlando", '"to AND b"', "é", "_"]
-    ),
-    st.sampled_from(["a", "b1", "Zoë", "你好", '"x y"', '"e-mail (x)"', "  ", "\t"]),
-    st.text(alphabet='aé1_ "AND', max_size=6),
+    st.sampled_from(["AND", "OR", "NOT", "and", "or", "TO", "ANDY", "ORlando", "AND AND", "(", ")", "(", ")", "()"]),
+    st.sampled_from(["a", "b", "c", "b1", "Zoë", "你好", "_", "é", "12:30", "title:a", "body:b", "n:3", "nobody:x"]),
+    st.sampled_from(['"x y"', '"e-mail (x)"', '""', '"a', 'a"', '"to AND b"', 'title:"x y"', "title:(", "title:NOT"]),
+    st.sampled_from(["(a", "b)", "(a OR b)", "NOT (a b)", "a(b", ")a", "\t", "&", "a-b"]),
+    st.text(alphabet='aé1_ "AND():', max_size=6),
 )
 
 
-@given(st.lists(_piece, min_size=1, max_size=6).map(" ".join))
+@settings(max_examples=600)
+@given(st.lists(_piece, min_size=1, max_size=8).map(" ".join))
 def test_what_is_read_quickly_comes_to_what_luqum_says(text: str) -> None:
     reading = _QueryReading(text, FIELDS, Analyzer())
 

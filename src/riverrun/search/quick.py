@@ -1,0 +1,123 @@
+"""Words, phrases, columns, parentheses, AND, OR and NOT, read in a tenth of the time that luqum takes, to the same tree.
+
+AND binds more tightly than OR, and OR more tightly than a mere space, which is AND, too: that is how luqum has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from riverrun.search.tree import AllOf, AnyOf, Negation, QueryTree
+
+_DEEPEST = 10
+_TOKEN = re.compile(
+    r'(?:(?P<field>[^\W\d]\w*):)?(?:(?P<word>\w+)|"(?P<phrase>[^"\\]*)")(?=[\s)]|$)|(?P<open>(?<![^\s(])\()|\)|\s+'
+)
+_KEYWORDS = frozenset({"AND", "OR", "NOT", "TO"})
+
+Leaf = Callable[[str, str | None], QueryTree | None]
+Token = tuple[str, str, str | None]
+"""What it is ("word", "(", ")", "AND", "OR", "NOT"), its text, and the column that it names."""
+
+
+class NotQuick(Exception):
+    """A query that has more to it, or something wrong with it."""
+
+
+def read_quickly(text: str, leaf: Leaf) -> QueryTree | None:
+    """The tree of a plain query, or `NotQuick`; `leaf` makes one of words and the column they are looked for in."""
+    reading = _QuickReading(_tokens(text), leaf)
+    tree = reading.sequence(0)
+    if reading.at != len(reading.tokens):
+        raise NotQuick
+    return tree
+
+
+def _tokens(text: str) -> list[Token]:
+    found: list[Token] = []
+    at = 0
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise NotQuick
+        at = token.end()
+        field, word, phrase, bracket = token.groups()
+        if word is not None:
+            if word in _KEYWORDS:
+                if field is not None or word == "TO":
+                    raise NotQuick
+                found.append((word, word, None))
+            else:
+                found.append(("word", word, field))
+        elif phrase is not None:
+            found.append(("word", phrase, field))
+        elif bracket:
+            found.append(("(", "(", None))
+        elif token[0] == ")":
+            found.append((")", ")", None))
+    return found
+
+
+def joined(kind: type[AllOf | AnyOf], parts: Sequence[QueryTree | None]) -> QueryTree | None:
+    """Parts that hold together; one without any word says nothing."""
+    said = [part for part in parts if part is not None]
+    if len(said) < 2:
+        return said[0] if said else None
+    flat: list[QueryTree] = []
+    for part in said:
+        flat.extend(part.parts if isinstance(part, kind) else [part])
+    return kind(tuple(dict.fromkeys(flat)))
+
+
+def negated(part: QueryTree | None) -> QueryTree | None:
+    """The opposite."""
+    return None if part is None else part.part if isinstance(part, Negation) else Negation(part)
+
+
+class _QuickReading:
+    def __init__(self, tokens: list[Token], leaf: Leaf) -> None:
+        self.tokens = tokens
+        self.leaf = leaf
+        self.at = 0
+
+    def next(self) -> str | None:
+        return self.tokens[self.at][0] if self.at < len(self.tokens) else None
+
+    def sequence(self, depth: int) -> QueryTree | None:
+        if depth > _DEEPEST:
+            raise NotQuick
+        parts = [self.either(depth)]
+        while self.next() not in (None, ")"):
+            parts.append(self.either(depth))
+        return joined(AllOf, parts)
+
+    def either(self, depth: int) -> QueryTree | None:
+        parts = [self.both(depth)]
+        while self.next() == "OR":
+            self.at += 1
+            parts.append(self.both(depth))
+        return joined(AnyOf, parts)
+
+    def both(self, depth: int) -> QueryTree | None:
+        parts = [self.one(depth)]
+        while self.next() == "AND":
+            self.at += 1
+            parts.append(self.one(depth))
+        return joined(AllOf, parts)
+
+    def one(self, depth: int) -> QueryTree | None:
+        kind = self.next()
+        self.at += 1
+        if kind == "word":
+            _, text, field = self.tokens[self.at - 1]
+            return self.leaf(text, field)
+        if kind == "NOT":
+            return negated(self.one(depth))
+        if kind != "(":
+            raise NotQuick
+        inner = self.sequence(depth + 1)
+        if self.next() != ")":
+            raise NotQuick
+        self.at += 1
+        return inner
