@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import snowballstemmer
@@ -19,6 +20,7 @@ Document = Mapping[str, Any]
 _ALONE = re.compile("[\u3041-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 
 
+@cache
 def split(text: str) -> list[str]:
     """The words of a text, one character after the other."""
     words: list[str] = []
@@ -36,6 +38,11 @@ def split(text: str) -> list[str]:
     return words
 
 
+@cache
+def _parsed(query: str) -> syntax.Item:
+    return parser.parse(query)
+
+
 class Search:
     """Queries over documents; `text` are the columns that words without a column are looked for in."""
 
@@ -43,18 +50,19 @@ class Search:
         self.text = text
         self.fold = fold
         self.stemmer = snowballstemmer.stemmer(language) if language else None
+        self.term = cache(self._term)
 
     def form(self, word: str) -> str:
         if self.fold:
             word = "".join(c for c in unicodedata.normalize("NFKD", word) if unicodedata.category(c) != "Mn")
         return unicodedata.normalize("NFC", unicodedata.normalize("NFC", word).casefold())
 
-    def term(self, word: str) -> str:
+    def _term(self, word: str) -> str:
         return self.stemmer.stemWord(self.form(word)) if self.stemmer else self.form(word)
 
     def meets(self, document: Document, query: str) -> bool:
         """Whether a document meets a query that can be read, and has words."""
-        found = self.holds(parser.parse(query), document, None)
+        found = self.holds(_parsed(query), document, None)
         assert found is not None, query
         return found
 

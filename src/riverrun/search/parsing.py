@@ -64,13 +64,20 @@ class _QueryReading:
 
     def quick(self) -> QueryTree | None:
         """The tree of a plain query."""
-        return read_quickly(self.text, self._quick_leaf)
+        return read_quickly(self.text, self._quick_leaf, self._quick_range)
 
     def _quick_leaf(self, text: str, column: str | None) -> QueryTree | None:
         field = None if column is None else self.fields.by_name.get(column.lower())
         if column is not None and (field is None or field.kind != "text"):
             raise NotQuick
         return self._words(text, field)
+
+    def _quick_range(self, column: str, low: str, high: str, with_low: bool, with_high: bool) -> QueryTree:
+        field = self.fields.by_name.get(column.lower())
+        if field is None or field.kind not in ("whole", "float", "decimal"):
+            raise NotQuick
+        bounds = [None if bound == "*" else bound for bound in (low, high)]
+        return QueryRange(field.name, *field.closed(bounds[0], bounds[1], with_low, with_high))
 
     def whole(self) -> QueryTree | None:
         """The tree of any query."""

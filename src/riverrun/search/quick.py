@@ -1,4 +1,4 @@
-"""Words, phrases, columns, parentheses, AND, OR and NOT, read in a tenth of the time that luqum takes, to the same tree.
+"""Words, phrases, ranges of numbers, columns, parentheses, AND, OR and NOT: read in a tenth of luqum's time, to its tree.
 
 AND binds more tightly than OR, and OR more tightly than a mere space, which is AND, too: that is how luqum has it.
 """
@@ -11,23 +11,29 @@ from collections.abc import Callable, Sequence
 from riverrun.search.tree import AllOf, AnyOf, Negation, QueryTree
 
 _DEEPEST = 10
+_NUMBER = r"-?\d+(?:\.\d+)?"
 _TOKEN = re.compile(
-    r'(?:(?P<field>[^\W\d]\w*):)?(?:(?P<word>\w+)|"(?P<phrase>[^"\\]*)")(?=[\s)]|$)|(?P<open>(?<![^\s(])\()|\)|\s+'
+    r'(?:(?P<field>[^\W\d]\w*):)?(?:(?P<word>\w+)|"(?P<phrase>[^"\\]*)")(?=[\s)]|$)'
+    r"|(?P<open>(?<![^\s(])\()"
+    r"|(?P<column>[^\W\d]\w*):(?P<range>[\[{](?:" + _NUMBER + r"|\*) TO (?:" + _NUMBER + r"|\*)[\]}])(?=[\s)]|$)"
+    r"|\)|\s+"
 )
 _KEYWORDS = frozenset({"AND", "OR", "NOT", "TO"})
 
 Leaf = Callable[[str, str | None], QueryTree | None]
+Range = Callable[[str, str, str, bool, bool], QueryTree]
 Token = tuple[str, str, str | None]
-"""What it is ("word", "(", ")", "AND", "OR", "NOT"), its text, and the column that it names."""
+"""What it is ("word", "range", "(", ")", "AND", "OR", "NOT"), its text, and the column that it names."""
 
 
 class NotQuick(Exception):
     """A query that has more to it, or something wrong with it."""
 
 
-def read_quickly(text: str, leaf: Leaf) -> QueryTree | None:
-    """The tree of a plain query, or `NotQuick`; `leaf` makes one of words and the column they are looked for in."""
-    reading = _QuickReading(_tokens(text), leaf)
+def read_quickly(text: str, leaf: Leaf, between: Range) -> QueryTree | None:
+    """The tree of a plain query, or `NotQuick`; `leaf` makes one of words and the column they are looked for in,
+    `between` one of a column, two bounds, and whether these count."""
+    reading = _QuickReading(_tokens(text), leaf, between)
     tree = reading.sequence(0)
     if reading.at != len(reading.tokens):
         raise NotQuick
@@ -42,7 +48,7 @@ def _tokens(text: str) -> list[Token]:
         if token is None:
             raise NotQuick
         at = token.end()
-        field, word, phrase, bracket = token.groups()
+        field, word, phrase, bracket, column, bounds = token.groups()
         if word is not None:
             if word in _KEYWORDS:
                 if field is not None or word == "TO":
@@ -52,6 +58,8 @@ def _tokens(text: str) -> list[Token]:
                 found.append(("word", word, field))
         elif phrase is not None:
             found.append(("word", phrase, field))
+        elif bounds is not None:
+            found.append(("range", bounds, column))
         elif bracket:
             found.append(("(", "(", None))
         elif token[0] == ")":
@@ -76,9 +84,10 @@ def negated(part: QueryTree | None) -> QueryTree | None:
 
 
 class _QuickReading:
-    def __init__(self, tokens: list[Token], leaf: Leaf) -> None:
+    def __init__(self, tokens: list[Token], leaf: Leaf, between: Range) -> None:
         self.tokens = tokens
         self.leaf = leaf
+        self.between = between
         self.at = 0
 
     def next(self) -> str | None:
@@ -112,6 +121,10 @@ class _QuickReading:
         if kind == "word":
             _, text, field = self.tokens[self.at - 1]
             return self.leaf(text, field)
+        if kind == "range":
+            _, text, field = self.tokens[self.at - 1]
+            low, high = text[1:-1].split(" TO ")
+            return self.between(field or "", low, high, text[0] == "[", text[-1] == "]")
         if kind == "NOT":
             return negated(self.one(depth))
         if kind != "(":
