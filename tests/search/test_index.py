@@ -80,6 +80,9 @@ def test_a_query_is_filed_under_its_rarest_word() -> None:
     put(index, {number: f"the AND rare{number}" for number in range(500)}, analyzer)
     put(index, {1000: "NOT the", 1001: "n:[1 TO 3]", 1002: "absent OR n:3", 1003: "longword OR beta"}, analyzer)
     assert index.loose == 3
+    put(index, {1004: "NOT nothing"}, analyzer)
+    index.remove(ids([1004]))
+    assert index.loose == 3
     rows = frame([{"body": "the " * 5 + "rare7"}] * 300)
     assert met(index, rows) == [(at, 7) for at in range(300)]
     assert index.compared == 300 * (1 + 3)

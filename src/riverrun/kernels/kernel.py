@@ -56,13 +56,14 @@ class Step:
 
     `changes` has the value columns, `_time` and `_weight`, old rows (-1) before new ones (+1), and no pairs that
     cancel. `late` has, by input, its columns and `_watermark`, the watermark the row missed; `quarantined` its columns
-    and `_error`, what is wrong with the row.
+    and `_error`, what is wrong with the row. `figures` is what people are told about the node as it is now.
     """
 
     changes: pl.DataFrame
     counts: Mapping[str, Counts]
     late: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     quarantined: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    figures: Mapping[str, int] = field(default_factory=dict)
 
 
 class Kernel(Protocol):

@@ -88,6 +88,7 @@ class PercolateKernel:
                 "right": Counts(read=len(right), accepted=len(right) - bad, quarantined=bad),
             },
             quarantined={"right": unread},
+            figures={"queries": len(index), "tried on every row": index.loose},
         )
 
     @cached_property

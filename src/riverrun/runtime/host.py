@@ -84,6 +84,8 @@ class Host:
         failpoint("host.committed")
         for name, counts in step.counts.items():
             self.report.count(operator.id, name, asdict(counts))
+        if step.figures:
+            self.report.tell(operator.id, step.figures)
         for name, late in step.late.items():
             if len(late):
                 self._outbox.message(number or 0, LATE, _late(operator.id, operator.late[name], late))

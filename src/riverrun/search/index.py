@@ -50,7 +50,7 @@ class SearchIndex:
     @property
     def loose(self) -> int:
         """How many queries are tried on every document, since no word must occur in it."""
-        return self._postings.loose
+        return int(self._alive.values[self._postings.loose].sum())
 
     def put(self, rows: pl.DataFrame, trees: Iterable[QueryTree]) -> None:
         """Queries, in the place of those with the same key."""

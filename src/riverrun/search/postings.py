@@ -72,9 +72,9 @@ class Postings:
         self._refile_at = 256
 
     @property
-    def loose(self) -> int:
-        """How many queries are tried on every document."""
-        return sum(len(segment.loose) for segment in self._segments)
+    def loose(self) -> Slots:
+        """The queries that are tried on every document."""
+        return np.concatenate([np.empty(0, np.int32), *(segment.loose for segment in self._segments)])
 
     def extend(self) -> None:
         """File the queries that came since."""
@@ -94,7 +94,7 @@ class Postings:
 
     def sizes(self, document: Numbers, word: Numbers, height: int) -> Numbers:
         """How many candidates each of `height` documents has, of words in documents, each once."""
-        total = np.full(height, self.loose)
+        total = np.full(height, len(self.loose))
         for segment in self._segments:
             hit, _, lengths = _found(segment, word)
             np.add.at(total, document[hit], lengths)
