@@ -140,6 +140,9 @@ _piece = st.one_of(
     st.sampled_from(["a", "b", "c", "b1", "Zoë", "你好", "_", "é", "12:30", "title:a", "body:b", "n:3", "nobody:x"]),
     st.sampled_from(['"x y"', '"e-mail (x)"', '""', '"a', 'a"', '"to AND b"', 'title:"x y"', "title:(", "title:NOT"]),
     st.sampled_from(["n:[1 TO 9]", "price:{-1 TO 2.5}", "n:[* TO 3]", "title:[1 TO 2]", "day:[1 TO 2]", "n:[1 TO 2]x"]),
+    st.sampled_from(
+        ["a*", "*", "a?b*", "title:b*", "n:*", "é*", "a-b*", '"x y"~2', '"x"~1', 'title:"x y"~3', '"x"~12345']
+    ),
     st.sampled_from(["(a", "b)", "(a OR b)", "NOT (a b)", "a(b", ")a", "\t", "&", "a-b"]),
     st.text(alphabet='aé1_ "AND():', max_size=6),
 )

@@ -14,7 +14,7 @@ from luqum.thread import parse as parse_syntax
 
 from riverrun.errors import Invalid, did_you_mean
 from riverrun.search.fields import EXAMPLES, NOT_A_VALUE, SearchField, SearchFields
-from riverrun.search.quick import NotQuick, joined, negated, read_quickly
+from riverrun.search.quick import Leaves, NotQuick, joined, negated, read_quickly
 from riverrun.search.tree import AllOf, AnyOf, QueryPattern, QueryPhrase, QueryRange, QueryTerm, QueryTree
 from riverrun.search.words import Analyzer, plain
 
@@ -22,6 +22,7 @@ LONGEST = 10_000
 DEEPEST = 60
 FARTHEST = 10_000
 
+_WILDS = re.compile(r"[*?]+")
 _WILD = re.compile(r"(?<!\\)(?:\\\\)*[*?]")
 _ESCAPED = re.compile(r"\\(.)")
 _PLACE = re.compile(r"(?:unexpected +'?(?P<what>.*?)'? )?at position (?P<at>\d+)")
@@ -64,13 +65,24 @@ class _QueryReading:
 
     def quick(self) -> QueryTree | None:
         """The tree of a plain query."""
-        return read_quickly(self.text, self._quick_leaf, self._quick_range)
+        return read_quickly(self.text, Leaves(self._quick_words, self._quick_pattern, self._quick_range))
 
-    def _quick_leaf(self, text: str, column: str | None) -> QueryTree | None:
-        field = None if column is None else self.fields.by_name.get(column.lower())
-        if column is not None and (field is None or field.kind != "text"):
+    def _quick_words(self, text: str, column: str | None, near: int | None) -> QueryTree | None:
+        return self._words(text, self._quick_column(column), near)
+
+    def _quick_pattern(self, text: str, column: str | None) -> QueryTree:
+        field = self._quick_column(column)
+        if not self._is_pattern(text):
             raise NotQuick
-        return self._words(text, field)
+        return self._pattern(text, field)
+
+    def _quick_column(self, column: str | None) -> SearchField | None:
+        if column is None:
+            return None
+        field = self.fields.by_name.get(column.lower())
+        if field is None or field.kind != "text":
+            raise NotQuick
+        return field
 
     def _quick_range(self, column: str, low: str, high: str, with_low: bool, with_high: bool) -> QueryTree:
         field = self.fields.by_name.get(column.lower())
@@ -161,19 +173,22 @@ class _QueryReading:
         if node.value in _SIGNS or node.value.startswith("!"):
             raise self.error(f"has {node.value!r}", node.pos, f"Write {_SIGNS.get(node.value, 'NOT')}")
         if _WILD.search(node.value):
-            return self._pattern(node, field)
+            if "\\" in node.value:
+                hint = "A word has no such characters: leave it out"
+                raise self.error("has \\ in a word with * or ?", node.pos, hint)
+            if not self._is_pattern(node.value):
+                hint = "Write the words apart: e-mai* is e AND mai*"
+                raise self.error("has * or ? in what is not one word", node.pos, hint)
+            return self._pattern(node.value, field)
         return self._words(_ESCAPED.sub(r"\1", node.value), field)
 
-    def _pattern(self, node: syntax.Word, field: SearchField | None) -> QueryTree:
-        if "\\" in node.value:
-            raise self.error("has \\ in a word with * or ?", node.pos, "A word has no such characters: leave it out")
-        pattern = plain(node.value, self.analyzer.fold)
-        letters = re.sub(r"[*?]+", "", node.value)
-        if letters and self.analyzer.words(letters) != [letters]:
-            raise self.error(
-                "has * or ? in what is not one word", node.pos, "Write the words apart: e-mai* is e AND mai*"
-            )
-        return QueryPattern(field.name if field else None, re.sub(r"\*+", "*", pattern))
+    def _is_pattern(self, text: str) -> bool:
+        """Whether it is one word, but for what `*` and `?` stand for."""
+        letters = _WILDS.sub("", text)
+        return not letters or self.analyzer.words(letters) == [letters]
+
+    def _pattern(self, text: str, field: SearchField | None) -> QueryTree:
+        return QueryPattern(field.name if field else None, re.sub(r"\*+", "*", plain(text, self.analyzer.fold)))
 
     def _words(self, text: str, field: SearchField | None, near: int | None = None) -> QueryTree | None:
         """One word, or several that stand together: `e-mail` is a phrase."""

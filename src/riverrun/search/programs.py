@@ -39,6 +39,14 @@ class _Compiled:
     word: list[int] = field(default_factory=list)
     node_ends: list[int] = field(default_factory=list)
     word_ends: list[int] = field(default_factory=list)
+    phrase_words: list[int] = field(default_factory=list)
+    phrase_times: list[int] = field(default_factory=list)
+    phrase_ends: list[int] = field(default_factory=list)
+    phrase_near: list[int] = field(default_factory=list)
+    phrase_length: list[int] = field(default_factory=list)
+    range_column: list[int] = field(default_factory=list)
+    range_low: list[int] = field(default_factory=list)
+    range_high: list[int] = field(default_factory=list)
 
 
 class Programs:
@@ -78,7 +86,7 @@ class Programs:
             tree, negated = tree.part, not negated
         at = len(made.kind) - start
         inner = isinstance(tree, AllOf | AnyOf)
-        kind, operand = (INNER, 0) if isinstance(tree, AllOf | AnyOf) else self._leaf(tree)
+        kind, operand = (INNER, 0) if isinstance(tree, AllOf | AnyOf) else self._leaf(made, tree)
         made.kind.append(kind)
         made.operand.append(operand)
         made.parent.append(parent)
@@ -89,31 +97,30 @@ class Programs:
             for part in tree.parts:  # type: ignore[union-attr]
                 self._node(made, part, start, at, depth + 1, False)
 
-    def _leaf(self, tree: QueryTerm | QueryPhrase | QueryPattern | QueryRange) -> tuple[int, int]:
+    def _leaf(self, made: _Compiled, tree: QueryTerm | QueryPhrase | QueryPattern | QueryRange) -> tuple[int, int]:
         match tree:
             case QueryTerm():
                 return TERM, self.vocabulary.term(tree.field, tree.word)
             case QueryPattern():
                 return TERM, self.vocabulary.pattern(tree.field, tree.pattern)
             case QueryPhrase():
-                return PHRASE, self._phrase(tree)
-        low, high = np.array([tree.low, tree.high], np.float64 if tree.column in self._floats else np.int64).view(
-            np.int64
-        )
-        self.range_column.extend([self._columns[tree.column]])
-        self.range_low.extend([low])
-        self.range_high.extend([high])
-        return RANGE, len(self.range_column) - 1
+                return PHRASE, self._phrase(made, tree)
+        bounds = np.array([tree.low, tree.high], np.float64 if tree.column in self._floats else np.int64)
+        low, high = bounds.view(np.int64).tolist()
+        made.range_column.append(self._columns[tree.column])
+        made.range_low.append(low)
+        made.range_high.append(high)
+        return RANGE, len(self.range_column) + len(made.range_column) - 1
 
-    def _phrase(self, tree: QueryPhrase) -> int:
+    def _phrase(self, made: _Compiled, tree: QueryPhrase) -> int:
         codes = [self.vocabulary.term(tree.field, word) for word in tree.words]
         distinct = codes if tree.near is None else list(dict.fromkeys(codes))
-        self.phrase_words.extend(distinct)
-        self.phrase_times.extend([1 if tree.near is None else codes.count(code) for code in distinct])
-        self.phrase_ends.extend([len(self.phrase_words)])
-        self.phrase_near.extend([IN_ORDER if tree.near is None else tree.near])
-        self.phrase_length.extend([len(codes)])
-        return len(self.phrase_ends) - 1
+        made.phrase_words.extend(distinct)
+        made.phrase_times.extend([1 if tree.near is None else codes.count(code) for code in distinct])
+        made.phrase_ends.append(len(self.phrase_words) + len(made.phrase_words))
+        made.phrase_near.append(IN_ORDER if tree.near is None else tree.near)
+        made.phrase_length.append(len(codes))
+        return len(self.phrase_ends) + len(made.phrase_ends) - 1
 
     def _groups(self, tree: QueryTree) -> list[list[int]]:
         """Sets of words, of each of which one occurs in every document that meets the query."""

@@ -7,33 +7,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from riverrun.search.tree import AllOf, AnyOf, Negation, QueryTree
 
 _DEEPEST = 10
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _TOKEN = re.compile(
-    r'(?:(?P<field>[^\W\d]\w*):)?(?:(?P<word>\w+)|"(?P<phrase>[^"\\]*)")(?=[\s)]|$)'
+    r'(?:(?P<field>[^\W\d]\w*):)?(?:(?P<word>[\w*?]+)|"(?P<phrase>[^"\\]*)"(?:~(?P<near>\d{1,4}))?)(?=[\s)]|$)'
     r"|(?P<open>(?<![^\s(])\()"
     r"|(?P<column>[^\W\d]\w*):(?P<range>[\[{](?:" + _NUMBER + r"|\*) TO (?:" + _NUMBER + r"|\*)[\]}])(?=[\s)]|$)"
     r"|\)|\s+"
 )
 _KEYWORDS = frozenset({"AND", "OR", "NOT", "TO"})
 
-Leaf = Callable[[str, str | None], QueryTree | None]
+Words = Callable[[str, str | None, int | None], QueryTree | None]
+Pattern = Callable[[str, str | None], QueryTree]
 Range = Callable[[str, str, str, bool, bool], QueryTree]
-Token = tuple[str, str, str | None]
-"""What it is ("word", "range", "(", ")", "AND", "OR", "NOT"), its text, and the column that it names."""
+Token = tuple[str, str, str | None, int | None]
+"""What it is ("word", "pattern", "range", "(", ")", "AND", "OR", "NOT"), its text, the column that it names, the distance."""
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """What makes leaves: of words and, of near ones, the distance; of a word with `*` or `?`; of a column, two bounds and
+    whether these count."""
+
+    words: Words
+    pattern: Pattern
+    between: Range
 
 
 class NotQuick(Exception):
     """A query that has more to it, or something wrong with it."""
 
 
-def read_quickly(text: str, leaf: Leaf, between: Range) -> QueryTree | None:
-    """The tree of a plain query, or `NotQuick`; `leaf` makes one of words and the column they are looked for in,
-    `between` one of a column, two bounds, and whether these count."""
-    reading = _QuickReading(_tokens(text), leaf, between)
+def read_quickly(text: str, leaves: Leaves) -> QueryTree | None:
+    """The tree of a plain query, or `NotQuick`."""
+    reading = _QuickReading(_tokens(text), leaves)
     tree = reading.sequence(0)
     if reading.at != len(reading.tokens):
         raise NotQuick
@@ -48,22 +59,20 @@ def _tokens(text: str) -> list[Token]:
         if token is None:
             raise NotQuick
         at = token.end()
-        field, word, phrase, bracket, column, bounds = token.groups()
+        field, word, phrase, near, bracket, column, bounds = token.groups()
         if word is not None:
             if word in _KEYWORDS:
                 if field is not None or word == "TO":
                     raise NotQuick
-                found.append((word, word, None))
+                found.append((word, word, None, None))
             else:
-                found.append(("word", word, field))
+                found.append(("pattern" if "*" in word or "?" in word else "word", word, field, None))
         elif phrase is not None:
-            found.append(("word", phrase, field))
+            found.append(("word", phrase, field, int(near) if near else None))
         elif bounds is not None:
-            found.append(("range", bounds, column))
-        elif bracket:
-            found.append(("(", "(", None))
-        elif token[0] == ")":
-            found.append((")", ")", None))
+            found.append(("range", bounds, column, None))
+        elif bracket or token[0] == ")":
+            found.append((token[0], token[0], None, None))
     return found
 
 
@@ -84,10 +93,9 @@ def negated(part: QueryTree | None) -> QueryTree | None:
 
 
 class _QuickReading:
-    def __init__(self, tokens: list[Token], leaf: Leaf, between: Range) -> None:
+    def __init__(self, tokens: list[Token], leaves: Leaves) -> None:
         self.tokens = tokens
-        self.leaf = leaf
-        self.between = between
+        self.leaves = leaves
         self.at = 0
 
     def next(self) -> str | None:
@@ -116,15 +124,17 @@ class _QuickReading:
         return joined(AllOf, parts)
 
     def one(self, depth: int) -> QueryTree | None:
-        kind = self.next()
+        if self.at == len(self.tokens):
+            raise NotQuick
+        kind, text, field, near = self.tokens[self.at]
         self.at += 1
         if kind == "word":
-            _, text, field = self.tokens[self.at - 1]
-            return self.leaf(text, field)
+            return self.leaves.words(text, field, near)
+        if kind == "pattern":
+            return self.leaves.pattern(text, field)
         if kind == "range":
-            _, text, field = self.tokens[self.at - 1]
             low, high = text[1:-1].split(" TO ")
-            return self.between(field or "", low, high, text[0] == "[", text[-1] == "]")
+            return self.leaves.between(field or "", low, high, text[0] == "[", text[-1] == "]")
         if kind == "NOT":
             return negated(self.one(depth))
         if kind != "(":

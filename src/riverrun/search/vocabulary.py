@@ -22,6 +22,7 @@ class Vocabulary:
         self.codes: dict[str, int] = {}
         self.columns: set[str] = set()
         self._seen = Grown(np.float32)
+        self._new: list[float] = []  # of those that came last
         self._patterns: dict[str, list[tuple[str | None, re.Pattern[str] | None, int]]] = {}
         self._lengths: tuple[int, ...] = ()
 
@@ -31,7 +32,11 @@ class Vocabulary:
     @property
     def seen(self) -> npt.NDArray[np.float32]:
         """In how many documents each was so far; of what was in none, short words are taken to be the more frequent."""
-        return self._seen.values
+        if self._new:
+            self._seen.extend(self._new)
+            self._new = []
+        values: npt.NDArray[np.float32] = self._seen.values
+        return values
 
     def term(self, column: str | None, word: str) -> int:
         """The number of a word, of a column or of any."""
@@ -56,7 +61,7 @@ class Vocabulary:
 
     def _add(self, key: str, seen: float) -> int:
         code = self.codes[key] = len(self.codes)
-        self._seen.extend([seen])
+        self._new.append(seen)
         return code
 
     def _add_pattern(self, column: str | None, pattern: str, code: int) -> None:
@@ -90,7 +95,7 @@ class Vocabulary:
 
     def count(self, codes: Numbers) -> None:
         """Each of these was in one more document."""
-        self._seen.values[:] += np.bincount(codes, minlength=len(self.codes)).astype(np.float32)
+        self.seen[:] += np.bincount(codes, minlength=len(self.codes)).astype(np.float32)
 
     def only(self, used: Numbers) -> tuple[Vocabulary, Numbers]:
         """A vocabulary of those numbers alone that are `used`; and for each number the new one, or -1."""
@@ -106,5 +111,5 @@ class Vocabulary:
                 else:
                     before, inside, word = key.partition(_IN_COLUMN)
                     new[code] = kept.term(before, word) if inside else kept.term(None, key)
-        kept._seen.values[new[new >= 0]] = self.seen[new >= 0]
+        kept.seen[new[new >= 0]] = self.seen[new >= 0]
         return kept, new
