@@ -9,10 +9,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles.joins import HIDDEN, ID, Epoch, Played, Record, framed, moment, play
+from oracles.orders import examples
 from oracles.search import Search
 from oracles.search_inputs import COLUMNS, DOCUMENTS, QUERIES, TEXT, UNREADABLE
 from riverrun.errors import Invalid
@@ -114,7 +115,7 @@ def histories(draw: st.DrawFn, retracts: bool) -> History:
     return history
 
 
-@settings(max_examples=80)
+@examples(60)
 @given(histories(False))
 def test_queries_that_are_known_when_a_row_is_processed(history: History) -> None:
     played = play(kernel(), history.epochs, SCHEMAS)
@@ -123,7 +124,7 @@ def test_queries_that_are_known_when_a_row_is_processed(history: History) -> Non
     assert played.late == 0
 
 
-@settings(max_examples=80)
+@examples(60)
 @given(histories(True))
 def test_what_was_found_is_taken_back(history: History) -> None:
     played = play(kernel(True), history.epochs, SCHEMAS)
@@ -131,7 +132,7 @@ def test_what_was_found_is_taken_back(history: History) -> None:
     assert played.late == history.late
 
 
-@settings(max_examples=30)
+@examples(25)
 @given(histories(True))
 def test_state_in_files_and_every_epoch_computed_twice(history: History) -> None:
     """The second time, the index in memory has seen an epoch that had no effect."""
@@ -145,7 +146,7 @@ def steps(history: History, directories: list[StateDirectory], turns: list[int])
     entries: dict[str, Any] = {}
     changes, start, one = [], MIN_TIME, kernel()
     for number, (left, right, end) in enumerate(history.epochs):
-        state = directories[turns[number % len(turns)]].open(entries, one.tables, "n", number % 2 or None)
+        state = directories[turns[number % len(turns)]].open(entries, one.tables, "n", 0 if number % 2 else None)
         inputs = {"left": framed(left, SCHEMAS[0]), "right": framed(right, SCHEMAS[1])}
         changes.append(one.step(state, inputs, EpochClock(number, start, end)).changes)
         entries = state.commit(number)
@@ -153,13 +154,14 @@ def steps(history: History, directories: list[StateDirectory], turns: list[int])
     return changes
 
 
-@settings(max_examples=30)
+@examples(25)
 @given(histories(False), st.lists(st.integers(0, 2), min_size=1, max_size=5))
 def test_processes_take_turns(history: History, turns: list[int]) -> None:
     """An index that has missed some epochs is brought up to date; the rows are the same, in the same order."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         wanted = steps(history, [StateDirectory(one, inline_bytes=500)], [0])
         found = steps(history, [StateDirectory(other, inline_bytes=500) for _ in range(3)], turns)
+    assert sum(map(len, found)) == len(history.expected)
     assert [changes.rows() for changes in map(_told, found)] == [changes.rows() for changes in map(_told, wanted)]
 
 
@@ -177,28 +179,43 @@ def article(number: int, body: str) -> Record:
     return {**dict.fromkeys(COLUMNS), "body": body, **hidden}
 
 
-def test_an_epoch_reads_no_query_that_did_not_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The queries that were read, as they are."""
+    texts: list[str] = []
     inner = stored_queries.parse_query
 
     def reading(text: str, *rest: Any) -> Any:
-        read.append(text)
+        texts.append(text)
         return inner(text, *rest)
 
     monkeypatch.setattr(stored_queries, "parse_query", reading)
-    first = [searched(number, f"word{number}") for number in range(200)]
-    epochs: list[Epoch] = [
-        ([], first, 0),
-        ([article(0, "word7")], [], 0),
-        ([article(1, "new")], [searched(7, "new")], 0),
-    ]
+    return texts
+
+
+LOADED = [searched(number, f"word{number}") for number in range(200)]
+NOTHING: Epoch = ([], [], 0)
+
+
+def test_an_epoch_reads_no_query_that_did_not_change(read: list[str]) -> None:
+    epochs: list[Epoch] = [([], LOADED, 0), ([article(0, "word7")], [], 0), *[NOTHING] * 200]
+    epochs += [([article(1, "new")], [searched(7, "new")], 0)]
     played = play(kernel(), epochs, SCHEMAS)
-    assert [changes["id"].to_list() for changes in played.changes] == [[], ["7"], ["7"]]
-    assert read == [row["query"] for row in first] + ["new"]
+    assert [changes["id"].to_list() for changes in played.changes if len(changes)] == [["7"], ["7"]]
+    assert read == [row["query"] for row in LOADED] + ["new"]
 
 
-def test_an_index_that_missed_too_many_epochs_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_queries, "_EPOCHS_BACK", 2)
+def test_another_process_reads_what_it_has_missed(read: list[str], tmp_path: Path) -> None:
+    history = History()
+    history.epochs = [([], LOADED, 0), ([article(0, "word7")], [], 0), ([], [searched(7, "new")], 0)]
+    history.epochs += [([article(1, "new word7")], [], 0), ([article(2, "new")], [], 0)]
+    found = steps(history, [StateDirectory(tmp_path), StateDirectory(tmp_path)], [0, 1, 0, 1, 0])
+    assert [changes["id"].to_list() for changes in found] == [[], ["7"], [], ["7"], ["7"]]
+    assert len(read) == 200 + 200 + 1 + 1
+
+
+def test_an_index_that_missed_too_many_versions_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_queries, "_VERSIONS_BACK", 2)
     history = History()
     for number in range(12):
         text = f"alpha AND word{number}" if number % 3 else "beta"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from oracles.orders import examples
 from oracles.search import Search
-from oracles.search_inputs import COLUMNS, DOCUMENTS, QUERIES, TEXT
+from oracles.search_inputs import COLUMNS, DOCUMENTS, QUERIES, TEXT, WORDS
 from riverrun.kernels.stored_queries import search_fields
 from riverrun.search import postings
 from riverrun.search.index import SearchIndex
@@ -42,7 +44,7 @@ def met(index: SearchIndex, rows: pl.DataFrame) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("few", [1_000, 0])  # 0: what was taken out is forgotten at once
-@settings(max_examples=120)
+@examples(100)
 @given(st.data(), ANALYSES, st.lists(st.tuples(CHANGES, st.lists(DOCUMENTS, max_size=3)), max_size=4))
 def test_documents_meet_what_the_oracle_says(few: int, data: Any, analysis: Any, steps: list[Any]) -> None:
     analyzer, oracle = Analyzer(*analysis), Search(TEXT, *analysis)
@@ -60,6 +62,49 @@ def test_documents_meet_what_the_oracle_says(few: int, data: Any, analysis: Any,
             if oracle.meets(document, text)
         ]
         assert met(index, frame(documents)) == sorted(wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(8))
+def test_many_documents_meet_what_the_oracle_says(seed: int) -> None:
+    """Thousands of queries, changed now and then, and documents longer than hypothesis makes them."""
+    dice = random.Random(seed)
+    analysis = [(False, None), (True, None), (False, "english"), (True, "german")][seed % 4]
+    analyzer, oracle = Analyzer(*analysis), Search(TEXT, *analysis)
+    index, queries = SearchIndex(FIELDS, analyzer, ("id",), ROWS), dict[int, str]()
+    index.few = dice.choice([0, 100])
+    for _ in range(10):
+        changes = {dice.randrange(600): drawn_query(dice) for _ in range(dice.randrange(300))}
+        put(index, changes, analyzer)
+        queries.update(changes)
+        gone = [number for number in queries if dice.random() < 0.2]
+        index.remove(ids(gone))
+        queries = {number: text for number, text in queries.items() if number not in gone}
+        documents = [drawn_document(dice) for _ in range(6)]
+        wanted = [
+            (at, number)
+            for at, document in enumerate(documents)
+            for number, text in queries.items()
+            if oracle.meets(document, text)
+        ]
+        assert met(index, frame(documents)) == sorted(wanted)
+
+
+def drawn_query(dice: random.Random, depth: int = 3) -> str:
+    kind = dice.random()
+    if depth == 0 or kind < 0.3:
+        some = " ".join(dice.choices(WORDS[:-1], k=dice.randint(1, 3)))
+        return dice.choice([dice.choice(WORDS[:-1]), f'"{some}"', f'"{some}"~{dice.randrange(4)}', "al*", "n:[1 TO 2]"])
+    one, other = drawn_query(dice, depth - 1), drawn_query(dice, depth - 1)
+    return dice.choice(
+        [f"({one} AND {other})", f"({one} OR {other})", f"({one} {other})", f"(NOT {one})", f"({one} -{other})"]
+    )
+
+
+def drawn_document(dice: random.Random) -> dict[str, Any]:
+    title, body = (" ".join(dice.choices(WORDS, k=dice.randrange(most))) for most in (5, 40))
+    return {"title": title, "body": body, "city": dice.choice(WORDS), "price": 1.0, "n": dice.choice([None, 1, 3])}
 
 
 def test_keys_of_several_columns_and_of_floats() -> None:

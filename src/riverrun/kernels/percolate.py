@@ -70,7 +70,7 @@ class PercolateKernel:
             refuse_retractions(left, "percolate")
         if left.is_empty() and right.is_empty():
             return Step(self._none, {"left": Counts(), "right": Counts()})
-        index, unread = self._queries.update(state, right, clock.epoch)
+        index, unread = self._queries.update(state, right)
         fresh, gone = signed(left)
         rows, queries = self._meetings(index, fresh)
         issued = self._issued(rows, queries)

@@ -1,8 +1,10 @@
 """The queries of `s.percolate` in state, and the index that is made of them.
 
 Making the index of all queries takes much longer than an epoch, so it stays in memory from step to step. Another process may
-have taken the steps in between, or this one may have taken a step that had no effect: `changed` says, for some epochs back,
-which queries changed, so that an index is brought up to date, or is found to belong to another history and is made anew.
+have taken the steps in between, or this one may have taken a step that had no effect. So every step that changes queries
+makes a new version of them: `versions` has a print of each, of what changed since the first one, and `changed` has which
+queries it changed, for some versions back. An index is brought up to date, or is found to be of another history, and is
+made anew.
 """
 
 from __future__ import annotations
@@ -20,24 +22,32 @@ from riverrun.search.index import SearchIndex
 from riverrun.search.parsing import QueryError, parse_query
 from riverrun.search.tree import QueryTree
 from riverrun.search.words import Analyzer
-from riverrun.state.frames import beside, constant, keep, numbers, pick, series, stack
+from riverrun.state.frames import beside, constant, keep, pick, stack
 from riverrun.state.hashing import can_hash, hash_columns
 from riverrun.state.keys import equal_to_any, first_of_each, last_of_each
 from riverrun.state.table import State, TableSpec
 
 ERROR = "_error"
-_EPOCH, _PRINT, _INDEX = "_epoch", "_print", "index"
-_EPOCHS_BACK = 100
+_VERSION, _PRINT, _INDEX = "_version", "_print", "index"
+_VERSIONS_BACK = 100
+_ROUND, _LARGEST = 0x9FB21C651E98DF25, (1 << 62) - 1
 _LONGEST_DECIMAL = 18
 
 
 @dataclass(frozen=True)
+class _Version:
+    """The queries after so many steps that changed them, and a print of these changes. None so far: (0, 0)."""
+
+    number: int = 0
+    print: int = 0
+
+
+@dataclass(frozen=True)
 class _KeptIndex:
-    """An index with the changes up to an epoch, and what that epoch changed, as one number."""
+    """An index, and the version of the queries that it is of."""
 
     index: SearchIndex
-    epoch: int
-    print: int
+    version: _Version
 
 
 @dataclass(frozen=True)
@@ -53,18 +63,20 @@ class StoredQueries:
     @cached_property
     def tables(self) -> dict[str, TableSpec]:
         kinds = {name: self.schema[name] for name in self.key}
-        changed = {**kinds, _EPOCH: pl.Int64(), _PRINT: pl.Int64()}
+        number: dict[str, pl.DataType] = {_VERSION: pl.Int64()}
+        versions = {**number, _PRINT: pl.Int64()}
         return {
             "queries": TableSpec(self.schema, identity=self.key, probe=self.key, route=()),
-            "changed": TableSpec(changed, identity=self.key, probe=self.key, bucket=_EPOCH, route=()),
+            "changed": TableSpec({**kinds, **number}, identity=self.key, probe=self.key, bucket=_VERSION, route=()),
+            "versions": TableSpec(versions, identity=(_VERSION,), probe=(_VERSION,), bucket=_VERSION, route=()),
         }
 
-    def update(self, state: State, changes: pl.DataFrame, epoch: int) -> tuple[SearchIndex, pl.DataFrame]:
-        """The index of all queries, after the changes of an epoch; and the rows whose query cannot be read.
+    def update(self, state: State, changes: pl.DataFrame) -> tuple[SearchIndex, pl.DataFrame]:
+        """The index of all queries, after some changes; and the rows whose query cannot be read.
 
         A query that cannot be read is none: if there was another one before, it is not in force any more.
         """
-        index = self._current(state, epoch)
+        index, version = self._current(state)
         came, gone = signed(changes)
         came = last_of_each(came, self.key)
         gone = first_of_each(pick(gone, self.key), self.key)
@@ -77,8 +89,9 @@ class StoredQueries:
         state["queries"].put(came)
         index.remove(out)
         index.put(came, trees)
-        written = self._write_down(state, came, out, epoch)
-        state.kept[_INDEX] = _KeptIndex(index, epoch, written)
+        if changes.height:
+            version = self._write_down(state, came, out, version)
+        state.kept[_INDEX] = _KeptIndex(index, version)
         return index, unread
 
     def _read(self, rows: pl.DataFrame) -> tuple[list[QueryTree], np.ndarray, list[str]]:
@@ -93,42 +106,39 @@ class StoredQueries:
                 good[at] = False
         return trees, good, errors
 
-    def _write_down(self, state: State, came: pl.DataFrame, out: pl.DataFrame, epoch: int) -> int:
-        """Note which queries changed in this epoch, for indexes that have not seen it."""
+    def _write_down(self, state: State, came: pl.DataFrame, out: pl.DataFrame, before: _Version) -> _Version:
+        """A new version: note which queries it changed, for indexes that have not seen it."""
+        number = before.number + 1
         hashed = [name for name, kind in self.schema.items() if can_hash(kind)]
-        parts = []
+        seen = before.print
         for rows, columns in ((came, hashed), (out, self.key)):
-            prints = (hash_columns(rows, columns) >> np.uint64(1)).astype(np.int64)
-            moment = constant(_EPOCH, epoch, pl.Int64(), rows.height)
-            parts.append(beside(pick(rows, self.key), [moment, series(_PRINT, prints)]))
-        changed = stack(parts)
-        state["changed"].put(changed)
-        state["changed"].release(epoch - _EPOCHS_BACK)
-        return _print_of(changed)
+            seen = (seen * _ROUND + int(hash_columns(rows, columns).sum())) & _LARGEST
+        keys = stack([pick(came, self.key), pick(out, self.key)])
+        state["changed"].put(beside(keys, [constant(_VERSION, number, pl.Int64(), keys.height)]))
+        state["versions"].put(pl.DataFrame({_VERSION: [number], _PRINT: [seen]}))
+        for table in ("changed", "versions"):
+            state[table].release(number - _VERSIONS_BACK)
+        return _Version(number, seen)
 
-    def _current(self, state: State, epoch: int) -> SearchIndex:
-        """The index of the queries in state."""
+    def _current(self, state: State) -> tuple[SearchIndex, _Version]:
+        """The index of the queries in state, and their version."""
         kept = state.kept.pop(_INDEX, None)
-        if isinstance(kept, _KeptIndex) and 0 <= epoch - kept.epoch < _EPOCHS_BACK:
-            recent = state["changed"].scan(lo=kept.epoch)
-            newer = numbers(recent.get_column(_EPOCH)) > kept.epoch
-            if _print_of(keep(recent, ~newer)) == kept.print:
-                changed = first_of_each(pick(keep(recent, newer), self.key), self.key)
-                kept.index.remove(changed)
-                self._add(kept.index, state["queries"].probe(changed)[0])
-                return kept.index
+        versions = [_Version(*row) for row in state["versions"].scan().select(_VERSION, _PRINT).iter_rows()]
+        newest = max(versions, key=lambda version: version.number, default=_Version())
+        if isinstance(kept, _KeptIndex) and (kept.version == newest or kept.version in versions):
+            if kept.version != newest:
+                missed = pick(state["changed"].scan(lo=kept.version.number + 1), self.key)
+                missed = first_of_each(missed, self.key)
+                kept.index.remove(missed)
+                self._add(kept.index, state["queries"].probe(missed)[0])
+            return kept.index, newest
         index = SearchIndex(self.fields, self.analyzer, self.key, pl.Schema(self.schema))
         self._add(index, state["queries"].scan())
-        return index
+        return index, newest
 
     def _add(self, index: SearchIndex, rows: pl.DataFrame) -> None:
         trees, good, _ = self._read(rows)
         index.put(pick(keep(rows, good), self.schema), trees)
-
-
-def _print_of(changed: pl.DataFrame) -> int:
-    """One number for what changed, whatever order it is in."""
-    return hash(frozenset(numbers(changed.get_column(_PRINT)).tolist()))
 
 
 def search_fields(columns: Mapping[str, pl.DataType], text: Sequence[str]) -> SearchFields:
