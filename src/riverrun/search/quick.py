@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from riverrun.errors import Invalid
 from riverrun.search.tree import AllOf, AnyOf, Negation, QueryTree
 
 _DEEPEST = 10
@@ -38,8 +39,11 @@ class Leaves:
     between: Range
 
 
-class NotQuick(Exception):
-    """A query that has more to it, or something wrong with it."""
+class NotQuick(Invalid):
+    """A query that has more to it, or something wrong with it: luqum knows."""
+
+    def __init__(self) -> None:
+        super().__init__("this query is not plain")
 
 
 def read_quickly(text: str, leaves: Leaves) -> QueryTree | None:
