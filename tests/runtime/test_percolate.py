@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -178,6 +180,38 @@ def test_columns_and_where() -> None:
     ]
     (row,) = run_flow(flow, script).views["found"]
     assert (row["id"], row["query_id"], row["city"], row["city_query"]) == (1, "ada", "x", "x")
+
+
+def test_columns_of_every_ordered_type() -> None:
+    flow = rr.Flow("f")
+    columns = (
+        "id int, t string, b boolean, s smallint, f float, d decimal(18,2), day date, at timestamp, wide decimal(38,2)"
+    )
+    rows = flow.stream("rows", columns, time="at")
+    queries = flow.table("queries", "query string", key="query")
+    flow.view("found", rows.percolate(queries, text="t").select("query", "id"))
+    met = [
+        "b:true",
+        "s:[1 TO 3]",
+        "f:>2.4",
+        "d:9999999999999999.99",
+        "d:>=9.9",
+        "day:2026-01-31",
+        "at:2026-01-01",
+        "d:*",
+    ]
+    met += ["at:[2026-01-01T00:00:00Z TO *]"]
+    missed = ["b:false", "s:>3", "f:<=2.4", "d:<9999999999999999.99", "day:>2026-01-31", "at:>2026-01-01", "wide:1"]
+    value = {"b": True, "s": 3, "f": 2.5, "d": Decimal("9999999999999999.99"), "day": date(2026, 1, 31), "at": at(0)}
+    result = run_flow(
+        flow,
+        [
+            {"queries": [{"query": q} for q in (*met, *missed)]},
+            {"rows": [{"id": 1, **value}, {"id": 2, "at": at(-86_400)}]},
+        ],
+    )
+    assert sorted(row["query"] for row in result.views["found"]) == sorted(met)
+    assert [row["query"] for row in result.topics["queries.quarantine"]] == ["wide:1"]
 
 
 def test_stems_and_accents() -> None:
