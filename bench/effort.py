@@ -29,6 +29,8 @@ class Effort:
     step_rows: int  # of a large step
     step_keys: int
     step_epochs: int
+    searches: tuple[int, ...]  # stored queries
+    search_epochs: int
 
 
 TABLES = ("q3", "q4", "q8", "q9", "q13", "q18", "q19", "q20", "q23")  # joins and maintained tables
@@ -54,6 +56,8 @@ FULL = Effort(
     step_rows=250_000,
     step_keys=200_000,
     step_epochs=8,
+    searches=(1_000, 100_000, 228_000, 1_000_000),
+    search_epochs=10,
 )
 QUICK = Effort(
     rounds=3,
@@ -76,6 +80,8 @@ QUICK = Effort(
     step_rows=100_000,
     step_keys=80_000,
     step_epochs=3,
+    searches=(1_000, 228_000),
+    search_epochs=5,
 )
 TINY = Effort(
     rounds=1,
@@ -98,4 +104,6 @@ TINY = Effort(
     step_rows=1000,
     step_keys=500,
     step_epochs=1,
+    searches=(200, 2_000),
+    search_epochs=1,
 )

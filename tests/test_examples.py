@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from oracles.histories import counted
+from oracles.search import Search
 from riverrun.cli.flow_file import load_flow
 from riverrun.testing import Append, Delete, Process, assert_same_as_batch, run_flow
 
@@ -53,8 +54,15 @@ def by_topic(events: list[tuple[str, Any]]) -> dict[str, list[Any]]:
     return dict(found)
 
 
-def test_there_are_four() -> None:
-    assert STORIES == ["click_through", "enriched_activity", "home_timelines", "invoices"]
+def test_there_are_six() -> None:
+    assert STORIES == [
+        "click_through",
+        "company_mentions",
+        "enriched_activity",
+        "home_timelines",
+        "invoices",
+        "saved_searches",
+    ]
 
 
 RATES = """
@@ -183,6 +191,52 @@ def test_invoices(story: Any) -> None:
     for row in after.views["taxes"]:
         mine = [i for i in after.views["invoices"] if (i["country"], i["rate"]) == (row["country"], row["rate"])]
         assert (row["sales"], row["net"]) == (len(mine), sum(invoice["net"] for invoice in mine))
+
+
+def test_saved_searches(story: Any) -> None:
+    """Each listing meets the searches of its time, as trying each of them says; one that cannot be read meets nothing."""
+    flow, data = story("saved_searches")
+    stages = [{"searches": data.searches(later), "listings": data.listings(later, 80)} for later in (False, True)]
+    found = run_flow(flow.flow, stages)
+    oracle = Search(["title", "description"], language="english")
+    searches: dict[str, Any] = {}
+    wanted = []
+    for stage in stages:
+        searches |= {row["search_id"]: row for row in stage["searches"]}
+        tried = [row for row in searches.values() if not row.get("_deleted") and row["query"].count('"') % 2 == 0]
+        for listing in stage["listings"]:
+            mine = [s for s in tried if s["city"] == listing["city"] and listing["price"] <= s["budget"]]
+            wanted += [(listing, search) for search in mine if oracle.meets(listing, search["query"])]
+    offers = [(row["id"], row["search_id"], row["user"], row["price"]) for row in found.views["offers"]]
+    assert sorted(offers) == sorted((x["id"], s["search_id"], s["user"], x["price"]) for x, s in wanted)
+    assert len(offers) > 500
+    assert len(found.topics["messages"]) == len(offers)
+    assert sum(row["offers"] for row in found.views["searches_met"]) == len(offers)
+    assert {row["place"] for row in found.views["best"]} == {1, 2, 3}
+    (unread,) = found.topics["searches.quarantine"]
+    assert unread["search_id"] == "s21"
+    assert unread["_error"].endswith('house AND "sea view\n            ^')
+
+
+def test_company_mentions(story: Any) -> None:
+    flow, data = story("company_mentions")
+    subscribers, articles = data.subscribers(), data.articles(count=25)
+    found = run_flow(flow.flow, [{"subscribers": subscribers}, {"articles": articles}])
+    oracle = Search(["title", "body"], fold=True)
+    followers: dict[str, list[Any]] = defaultdict(list)
+    for row in subscribers:
+        followers[row["query"]].append(row)
+    wanted = []
+    for article in {row["id"]: row for row in articles}.values():
+        text = oracle.form(f"{article['title']} {article['body']}")
+        for query, mine in followers.items():
+            if oracle.form(mine[0]["company"]) in text and oracle.meets(article, query):  # all of them name it
+                wanted += [(s["subscriber"], article["id"]) for s in mine if s["source"] in (None, article["source"])]
+    assert sorted((row["subscriber"], row["id"]) for row in found.topics["news"]) == sorted(wanted)
+    assert len(wanted) > 500
+    assert sum(row["readers"] for row in found.views["readers"]) == len(wanted)
+    assert sum(row["sent"] for row in found.views["companies"]) == len(wanted)
+    assert sum(row["subscribers"] for row in found.views["hourly"]) <= len(wanted)
 
 
 @pytest.mark.parametrize("name", STORIES)

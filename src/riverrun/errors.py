@@ -4,8 +4,10 @@ RiverrunError
 ├── Invalid            an argument, a name, a schema or a row that cannot be accepted (also a ValueError)
 │   ├── RecordTooLarge
 │   ├── Misplaced      flow.relation: a method that a stream or a table does not have (also an AttributeError)
+│   ├── NotQuick       search.quick: a stored search that has more to it than words
 │   ├── NoZone         log.times: a time that may be meant in any zone
 │   ├── PortInUse      another program listens there
+│   ├── QueryError     search.parsing: a stored search that cannot be read
 │   ├── UnknownSyntax  flow.syntax: an expression in words that only Spark reads
 │   ├── Unmatched      expressions.regex: a regular expression that Java reads in another way
 │   └── Unverified     expressions.forms: an expression that only Spark computes

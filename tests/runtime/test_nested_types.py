@@ -37,6 +37,7 @@ NODES: dict[str, Callable[[Stream, Table], Any]] = {
     "join": lambda s, t: s.join(s, on="x", within=5),
     "lookup": lambda s, t: s.join(s.latest("x"), on="x"),
     "join of tables": lambda s, t: t.join(s.latest("id"), on="x"),
+    "percolate": lambda s, t: s.with_columns(words="'a b'").percolate(t.select("*", "'b' as query"), text="words"),
 }
 _KEYED = {"dedupe", "group by", "join", "lookup", "join of tables"}
 _ENDS = {"min", "max of a table", "max of sessions"}

@@ -42,6 +42,7 @@ FULL = FlowStatus(
     rows_per_second=12.5,
     times=TimeSplit(0.1, 0.2, 0.3, 0.4),
     nodes={"window-1": 0.25},
+    figures={"percolate-1": {"queries": 12}},
     alerts=(AlertStatus("large", sent=1, last_sent=NOON),),
 )
 

@@ -386,6 +386,13 @@ def test_who_computes_the_expressions_of_a_node(served: Callable[..., httpx.Clie
     assert "computed by the tasks" in look(http, "/?node=view-totals").text
 
 
+def test_what_a_node_says_about_itself(served: Callable[..., httpx.Client]) -> None:
+    _, group = (node["id"] for node in TellingRun().flow.to_json()["nodes"])
+    http = served(TellingRun(figures={group: {"queries": 120, "tried on every row": 7}}))
+    assert "Queries 120 Tried on every row 7" in look(http, f"/?node={group}").text
+    assert "Tried on every row" not in look(http, "/?node=view-totals").text
+
+
 def test_the_ledger_adds_up(served: Callable[..., httpx.Client]) -> None:
     page = look(served(TellingRun()), "/ui/ledger")
     assert page.text.count("● yes") == 3

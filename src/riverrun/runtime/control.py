@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -47,6 +48,7 @@ class Report(msgspec.Struct):
     manifest: dict[str, dict[str, Any]] = {}
     counts: dict[str, dict[str, dict[str, int]]] = {}
     work: dict[str, int] = {}  # topic or node → microseconds
+    figures: dict[str, dict[str, int]] = {}  # node → what it says about itself
 
     def count(self, node: str, input: str, counts: dict[str, int]) -> None:
         """Add to the ledger of one input of a node."""
@@ -58,6 +60,12 @@ class Report(msgspec.Struct):
         """Add to the time that a topic or node took."""
         self.work[name] = self.work.get(name, 0) + micros
 
+    def tell(self, node: str, figures: Mapping[str, int]) -> None:
+        """Add what a node says about one of its shards."""
+        said = self.figures.setdefault(node, {})
+        for name, number in figures.items():
+            said[name] = said.get(name, 0) + number
+
     def add(self, other: Report) -> None:
         """Take in another task's report."""
         for node, entries in other.manifest.items():
@@ -67,3 +75,5 @@ class Report(msgspec.Struct):
                 self.count(node, input, counts)
         for name, micros in other.work.items():
             self.spend(name, micros)
+        for node, figures in other.figures.items():
+            self.tell(node, figures)

@@ -167,6 +167,7 @@ class FlowStatus(StoredStatus, frozen=True, kw_only=True):
     rows_per_second: float | None = None
     times: TimeSplit | None = None  # of the last epoch
     nodes: dict[str, float] = {}  # seconds that it spent in each stateful node
+    figures: dict[str, dict[str, int]] = {}  # what nodes say about themselves, by node
     alerts: tuple[AlertStatus, ...] = ()
     expressions: tuple[ComputedBy, ...] = ()
 

@@ -34,12 +34,15 @@ class RunProgress:
         self._begun = time.monotonic()
         self._epochs: collections.deque[Committed] = collections.deque(maxlen=1000)
         self._around: dict[int, float] = {}
+        self.figures: dict[str, dict[str, int]] = {}
+        """What nodes said about themselves when they last did something."""
 
     def committed(self, result: EpochResult, computing: float, committing: float) -> None:
         """An epoch has taken effect."""
         report = result.report
         rows = sum(inputs["topic"]["read"] for inputs in report.counts.values() if "topic" in inputs)
         work = {name: micros / 1e6 for name, micros in report.work.items()}
+        self.figures.update(report.figures)
         self._epochs.append(Committed(result.control.epoch, time.monotonic(), rows, computing, committing, work))
 
     def told(self, reports: Iterable[Mapping[str, Any]]) -> None:

@@ -169,6 +169,7 @@ class Run:
             rows_per_second=self._progress.rate(),
             times=self._progress.times(inputs, cores()),
             nodes=self._progress.nodes(inputs),
+            figures=dict(self._progress.figures),
             alerts=self._alerts.status(),
             expressions=tuple(engines_of(self._context.job)),
         )

@@ -165,6 +165,8 @@ def _details(box: Box, status: FlowStatus, asked: Asked) -> Html:
     takes = status.state_size.nodes.get(box.id)
     if takes:
         rows.append(("State size", join(size(takes.bytes), " ", _kept_in(takes.files))))
+    for name, count in status.figures.get(box.id, {}).items():
+        rows.append((name.capitalize(), number(count)))
     if said.get("kind") == "as_of":
         rows.append(
             ("Rows out", "may be more than came in: a version that arrives answers the rows it is valid for again")

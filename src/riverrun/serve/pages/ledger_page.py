@@ -106,6 +106,9 @@ def _find_asides(history: History, flow: str) -> dict[str, dict[str, str]]:
     for node in graph.nodes:
         for topic in node.late_topics.values():
             asides.setdefault(node.id, {})["late_aside"] = topic + suffix
+        for topic in node.quarantines.values():
+            from_node = f"{graph.name}.{node.id}"
+            asides.setdefault(node.id, {})["quarantined"] = f"{topic or from_node}.quarantine{suffix}"
     return {id: {part: topic for part, topic in parts.items() if topic in there} for id, parts in asides.items()}
 
 
