@@ -30,6 +30,7 @@ FORBIDDEN = {
     "log": {"flow", "state", "kernels", "spark", "views", "river", "alerts"},
     "flow": {"kernels", "state", "spark", "views", "log", "river", "alerts"},
     "expressions": {"*", "-errors", "-ddl", "-columns", "-flow"},
+    "search": {"*", "-errors"},
     "state": {"kernels", "flow", "spark", "views", "log", "river", "alerts"},
     "kernels": {"flow", "spark", "views", "log", "river", "alerts"},
     "views": {"flow", "kernels", "spark", "log", "river", "alerts"},
@@ -44,6 +45,8 @@ ONLY_IN = {
     "typer": {"cli"},
     "rich": {"cli", "demo"},
     "apprise": {"alerts"},
+    "luqum": {"search"},
+    "snowballstemmer": {"search"},
     **{package: {"serve"} for package in ("fastapi", "starlette", "uvicorn", "prometheus_client")},
 }
 

@@ -6,6 +6,7 @@ RiverrunError
 │   ├── Misplaced      flow.relation: a method that a stream or a table does not have (also an AttributeError)
 │   ├── NoZone         log.times: a time that may be meant in any zone
 │   ├── PortInUse      another program listens there
+│   ├── QueryError     search.parsing: a stored search that cannot be read
 │   ├── UnknownSyntax  flow.syntax: an expression in words that only Spark reads
 │   ├── Unmatched      expressions.regex: a regular expression that Java reads in another way
 │   └── Unverified     expressions.forms: an expression that only Spark computes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +75,7 @@ class MemoryState:
 
     def __init__(self, specs: Mapping[str, TableSpec]) -> None:
         self._tables = {name: MemoryTable(spec) for name, spec in specs.items()}
+        self.kept: dict[str, Any] = {}
 
     def __getitem__(self, table: str) -> StateTable:
         try:

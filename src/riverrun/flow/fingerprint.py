@@ -57,7 +57,7 @@ def needed(nodes: Sequence[Node], ends: Sequence[End]) -> dict[str, tuple[str, .
     for end in ends:
         wanted[end.node.id] = frozenset(end.node.schema)
     for node in reversed(nodes):
-        if node.stateful:
+        if node.stateful and not node.hands_on_wanted:
             wanted[node.id] = frozenset(node.schema)
         for part, columns in zip(node.inputs, node.needs(wanted[node.id]), strict=True):
             keyed = (name for name in part.key if name in part.schema)

@@ -38,9 +38,21 @@ def joined(
 
     `extra` columns come last, on the right's side.
     """
+    on_pairs = _pairs(left, right, on)
+    return Joined(on_pairs, side_by_side(left, right, on_pairs, suffix, rename, extra))
+
+
+def side_by_side(
+    left: Schema,
+    right: Schema,
+    on_pairs: tuple[Pair, ...],
+    suffix: str,
+    rename: Mapping[str, str] | None = None,
+    extra: tuple[tuple[str, Type | None], ...] = (),
+) -> tuple[Output, ...]:
+    """The columns of the result: those that are equal, once, then the others of the left and of the right."""
     if not isinstance(suffix, str) or not _SUFFIX.fullmatch(suffix):
         raise Invalid(f"suffix cannot be {suffix!r}", hint='Letters, digits and underscores: "_right"')
-    on_pairs = _pairs(left, right, on)
     outputs = [Output(pair.left, "key", pair.left, pair.type) for pair in on_pairs]
     mine = {pair.left for pair in on_pairs}
     outputs += [Output(name, "left", name, known) for name, known in left.columns if name not in mine]
@@ -54,7 +66,7 @@ def joined(
             raise Invalid(f"join: there are two columns {chosen!r}", hint=hint)
         taken.add(chosen.lower())
         outputs.append(Output(chosen, "right", name, known))
-    return Joined(on_pairs, tuple(outputs))
+    return tuple(outputs)
 
 
 def _renamed(right: Schema, keys: set[str], rename: Mapping[str, str] | None) -> dict[str, str]:

@@ -11,7 +11,7 @@ from riverrun.errors import Invalid
 from riverrun.flow import names
 from riverrun.flow.aggregates import Aggregate
 from riverrun.flow.graph import WrittenTopic
-from riverrun.flow.join import Joined, joined, refuse_partial_key
+from riverrun.flow.join import Joined, joined, refuse_partial_key, side_by_side
 from riverrun.flow.names import Names
 from riverrun.flow.operators.apply import Apply, PerKey
 from riverrun.flow.operators.as_of import AsOf
@@ -22,10 +22,12 @@ from riverrun.flow.operators.latest import Latest
 from riverrun.flow.operators.lookup import Lookup
 from riverrun.flow.operators.node import Node, Row
 from riverrun.flow.operators.ordered import Ordered
+from riverrun.flow.operators.percolate import Percolate
 from riverrun.flow.operators.rows import Where
 from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.source import Source
 from riverrun.flow.operators.window import END, START, Window
+from riverrun.flow.percolation import pair_condition, searched, stored_query
 from riverrun.flow.place import caller, declaration
 from riverrun.flow.relation import Relation, known_columns, missing, unfinished
 from riverrun.flow.schema import STRING, TIMESTAMP, Schema
@@ -210,6 +212,37 @@ class Stream(Relation):
         refuse_partial_key("as_of", table.node, made.on)
         fields = {"on": made.on, "how": how, "outputs": made.outputs, "late": policy}
         return Stream(self.graph, self._add(AsOf, self.node, table.node, **fields))
+
+    @declaration
+    def percolate(
+        self,
+        queries: Table,
+        text: Names,
+        where: str | None = None,
+        query: str = "query",
+        fold: bool = False,
+        stem: str | None = None,
+    ) -> Stream:
+        """Each row with each stored search that it meets: the row's columns, then the query's; of names on both sides the
+        query's get `_query`. `text` are the columns that words are looked for in, `query` is the column of the table that
+        has the searches, `where` a condition between the two: "row.lang = query.lang".
+
+        With `fold` accents do not count; `stem` is a language in which the stems of words are compared.
+        """
+        from riverrun.search.words import check_language
+
+        self._check_other("percolate", queries)
+        if not isinstance(queries, Table):
+            raise Invalid("percolate takes a table of queries", hint="s.latest(key) makes a table of a stream")
+        for node in (self.node, queries.node):
+            known_columns("percolate", node)
+        fields = {"query": stored_query(query, queries.node), "text": searched(text, self.schema)}
+        outputs = side_by_side(self.schema, queries.schema, (), "_query")
+        condition = None if where is None else pair_condition(where, self.schema, queries.schema, outputs)
+        how = {"fold": bool(fold), "language": check_language(stem)}
+        node = self._add(Percolate, self.node, queries.node, on=(), outputs=outputs, **fields, **how)
+        found = Stream(self.graph, node)
+        return found if condition is None else found.where(condition)
 
     def _refuse_untimed(self, table: Table) -> None:
         """A table of which nobody said a time has that of arrival, which event times cannot be compared with."""

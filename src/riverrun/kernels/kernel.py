@@ -51,15 +51,18 @@ class Counts:
 
 @dataclass(frozen=True)
 class Step:
-    """What an epoch gives: the net changes of the node, the ledger of each input, and late rows for a side topic.
+    """What an epoch gives: the net changes of the node, the ledger of each input, late rows for a side topic, and rows
+    that cannot be taken in.
 
     `changes` has the value columns, `_time` and `_weight`, old rows (-1) before new ones (+1), and no pairs that
-    cancel. `late` has, by input, its columns and `_watermark`, the watermark the row missed.
+    cancel. `late` has, by input, its columns and `_watermark`, the watermark the row missed; `quarantined` its columns
+    and `_error`, what is wrong with the row.
     """
 
     changes: pl.DataFrame
     counts: Mapping[str, Counts]
     late: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    quarantined: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
 class Kernel(Protocol):

@@ -11,14 +11,26 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from riverrun.columns import LOG_ORDER, OFFSET, PARTITION, TIME, WATERMARK
+from riverrun.columns import CARRIED, LOG_ORDER, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK
 from riverrun.errors import Corrupt
 from riverrun.failpoints import failpoint
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
 from riverrun.runtime.compile.job import Aside, Operator, with_carried
 from riverrun.runtime.control import Control, Report
 from riverrun.runtime.exchange import Exchange
-from riverrun.runtime.packing import CONTROL, ERROR, LATE, REPORT, Dispatch, Packer, Shard, arrived, as_stream, gather
+from riverrun.runtime.packing import (
+    CONTROL,
+    ERROR,
+    LATE,
+    QUARANTINE,
+    REPORT,
+    Dispatch,
+    Packer,
+    Shard,
+    arrived,
+    as_stream,
+    gather,
+)
 from riverrun.runtime.task import Tasks
 from riverrun.state.directory import Entries
 from riverrun.state.frames import beside, constant, from_arrow, numbers, take, to_arrow
@@ -75,6 +87,10 @@ class Host:
         for name, late in step.late.items():
             if len(late):
                 self._outbox.message(number or 0, LATE, _late(operator.id, operator.late[name], late))
+        for name, rows in step.quarantined.items():
+            if len(rows):
+                topic = operator.quarantined[name].topic
+                self._outbox.message(number or 0, QUARANTINE, _quarantined(operator.id, topic, rows))
         return self._hand_on(operator, number, step.changes)
 
     def _is_idle(self, operator: Operator, shard: Shard, clock: EpochClock, entries: Entries) -> bool:
@@ -139,3 +155,9 @@ def _late(node: str, aside: Aside, late: pl.DataFrame) -> bytes:
         *(pl.col(name) for name in aside.columns.names[:-1]), pl.col(WATERMARK).cast(_STAMP), pl.col(TIME).cast(_STAMP)
     ).to_arrow()
     return msgspec.msgpack.encode((aside.topic, node, as_stream(table)))
+
+
+def _quarantined(node: str, topic: str, rows: pl.DataFrame) -> bytes:
+    own = [name for name in rows.columns if name not in (*CARRIED, RECEIVED)]
+    table = rows.select(*own, pl.lit(None, pl.String).alias("_position"), pl.col(TIME).cast(_STAMP)).to_arrow()
+    return msgspec.msgpack.encode((topic, node, as_stream(table)))

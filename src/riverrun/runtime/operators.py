@@ -25,6 +25,7 @@ from riverrun.flow.operators.latest import Latest
 from riverrun.flow.operators.lookup import Lookup
 from riverrun.flow.operators.node import Node
 from riverrun.flow.operators.ordered import Ordered
+from riverrun.flow.operators.percolate import Percolate
 from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.table import TableSource
 from riverrun.flow.operators.top import Newest, Top
@@ -45,6 +46,7 @@ from riverrun.kernels.latest import LatestKernel
 from riverrun.kernels.lookup import LookupKernel
 from riverrun.kernels.ordered import OrderedKernel
 from riverrun.kernels.per_key import step_by_key
+from riverrun.kernels.percolate import PercolateKernel
 from riverrun.kernels.sample import SampleKernel
 from riverrun.kernels.session import SessionKernel
 from riverrun.kernels.sides import JoinOutput, Sides
@@ -151,6 +153,13 @@ def _join_tables(node: JoinTables, inputs: Mapping[str, Columns]) -> Kernel:
     return JoinTablesKernel(whole, node.how, node.left.key, node.right.key, node.side)
 
 
+def _percolate(node: Percolate, inputs: Mapping[str, Columns]) -> Kernel:
+    sides = _sides(node, inputs)
+    return PercolateKernel(
+        sides, node.right.key, node.query, node.text, node.fold, node.language, retracts=node.left.retracts
+    )
+
+
 def _sides(node: Join, inputs: Mapping[str, Columns]) -> Sides:
     return Sides(
         left_on=node.routes[0],
@@ -189,6 +198,7 @@ KERNELS: dict[type[Node], Callable[[Any, Mapping[str, Columns]], Kernel]] = {
     Lookup: lambda node, inputs: LookupKernel(_sides(node, inputs), node.how, retracts=node.left.retracts),
     Newest: _top,
     Ordered: lambda node, inputs: OrderedKernel(node.by, inputs["in"]),
+    Percolate: _percolate,
     Sample: lambda node, inputs: SampleKernel(node.fraction, node.by),
     TableSource: lambda node, inputs: TableKernel(node.key, inputs["in"]),
     Top: _top,

@@ -55,6 +55,7 @@ class StateDirectory:
         self.inline_bytes = inline_bytes
         self._tails: dict[tuple[str, str], tuple[bytes, SortedRun]] = {}
         self._runs: dict[tuple[str, str], dict[str, SortedRun]] = {}
+        self._kept: dict[tuple[str, int | None], dict[str, Any]] = {}
 
     def open(
         self, entries: Entries, specs: Mapping[str, TableSpec], node: str, shard: int | None = 0, shards: int = 1
@@ -70,7 +71,9 @@ class StateDirectory:
                     f"the state of node {node!r} was written by an older Riverrun", hint="Rebuild the flow"
                 )
         scope = Scope(self, entries, node, shard, shards)
-        return NodeState(scope, {name: scope.table(name, spec) for name, spec in specs.items()})
+        alone = all(spec.route == () for spec in specs.values())  # one shard has everything
+        kept = self._kept.setdefault((node, 0 if alone else shard), {})
+        return NodeState(scope, {name: scope.table(name, spec) for name, spec in specs.items()}, kept)
 
     def tail(self, data: bytes, spec: TableSpec, owner: str, table: str) -> SortedRun:
         """A small run from an entry."""
@@ -240,9 +243,10 @@ class Scope:
 class NodeState:
     """The tables of a node during one step."""
 
-    def __init__(self, scope: Scope, tables: Mapping[str, RunTable]) -> None:
+    def __init__(self, scope: Scope, tables: Mapping[str, RunTable], kept: dict[str, Any]) -> None:
         self._scope = scope
         self._tables = tables
+        self.kept = kept
 
     def __getitem__(self, table: str) -> StateTable:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -98,6 +98,13 @@ class StateTable(Protocol):
 
 
 class State(Protocol):
-    """The named tables of one node in one shard."""
+    """The named tables of one node in one shard.
+
+    `kept` is what the node wants to find again in its next step, if that is in the same process: something it has made of
+    its tables, which took long. It may be gone, or have been made of an older state, or in a step that had no effect.
+    """
+
+    @property
+    def kept(self) -> dict[str, Any]: ...
 
     def __getitem__(self, table: str) -> StateTable: ...

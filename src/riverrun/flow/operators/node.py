@@ -62,6 +62,9 @@ class Node:
     passes_rows: ClassVar[bool] = False
     """It hands rows on as they came: columns that nobody reads are left out of its results, too."""
 
+    hands_on_wanted: ClassVar[bool] = False
+    """Its results have only those of its columns that somebody reads: one row may come to be many."""
+
     key_travels: ClassVar[bool] = False
     """Hidden parts of an input's key reach the kernel, and those of its own key go on with its rows."""
 
@@ -130,6 +133,11 @@ class Node:
     @property
     def late_topics(self) -> Mapping[str, str]:
         """Where the late rows of its inputs go, of those whose rows go anywhere."""
+        return {}
+
+    @property
+    def quarantines(self) -> Mapping[str, str]:
+        """For inputs that may have rows it cannot take in, the topic they are from; "" where they are from none."""
         return {}
 
     @property

@@ -34,6 +34,7 @@ from riverrun.runtime.compile.job import (
     Transformed,
     Waiting,
     late_schema,
+    own_columns,
     with_tombstones,
 )
 from riverrun.runtime.compile.row_id import hidden_type, topic_numbers
@@ -138,6 +139,10 @@ class _Compiler:
             },
             output=output,
             timed=node.timed,
+            quarantined={
+                name: Aside(topic or f"{self._flow.name}.{node.id}", own_columns(inputs[name]))
+                for name, topic in node.quarantines.items()
+            },
         )
 
     def _input(self, node: Node, number: int, name: str) -> pa.Schema:
@@ -170,6 +175,8 @@ class _Compiler:
         """Value columns of a stateful node: types as the flow knows them, else as they follow from what comes in."""
         types = {name: {field.name: ddl.from_arrow(field.type) for field in schema} for name, schema in inputs.items()}
         columns = [(name, ddl.to_arrow(_told(name, kind, node))) for name, kind in node.resolve(types)]
+        if node.hands_on_wanted:
+            columns = [column for column in columns if column[0] in self._needed[node.id]]
         if node.passes_rows:
             columns = [column for column in columns if column[0] in inputs["in"].names]
         if node.key_travels:

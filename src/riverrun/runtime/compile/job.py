@@ -84,7 +84,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Aside:
-    """A topic for late rows, and its columns."""
+    """A topic for late rows, or one whose rows may be quarantined, and its columns."""
 
     topic: str
     columns: pa.Schema
@@ -101,6 +101,7 @@ class Operator:
     late: Mapping[str, Aside]  # where the late rows of its inputs go, of those whose rows go anywhere
     output: pa.Schema  # value columns
     timed: bool  # the passing of time alone may change its results
+    quarantined: Mapping[str, Aside] = field(default_factory=dict)  # of inputs that may have rows it cannot take in
 
 
 @dataclass(frozen=True)
@@ -235,6 +236,12 @@ def sql_fields(columns: pa.Schema, is_source: bool) -> pa.Schema:
 def with_carried(schema: pa.Schema) -> pa.Schema:
     """Value columns, then the carried ones."""
     return pa.schema([*schema, *CARRIED_FIELDS])
+
+
+def own_columns(schema: pa.Schema) -> pa.Schema:
+    """The value columns of rows, without what every row carries."""
+    carried = {RECEIVED, *(name for name, _ in CARRIED_FIELDS)}
+    return pa.schema([column for column in schema if column.name not in carried])
 
 
 def with_tombstones(columns: pa.Schema) -> pa.Schema:
