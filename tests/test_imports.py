@@ -29,6 +29,7 @@ FORBIDDEN = {
     "java": {"*", "-errors"},
     "log": {"flow", "state", "kernels", "spark", "views", "river", "alerts"},
     "flow": {"kernels", "state", "spark", "views", "log", "river", "alerts"},
+    "patterns": {"*", "-errors", "-ddl", "-flow", "-state"},
     "expressions": {"*", "-errors", "-ddl", "-columns", "-flow"},
     "state": {"kernels", "flow", "spark", "views", "log", "river", "alerts"},
     "kernels": {"flow", "spark", "views", "log", "river", "alerts"},
