@@ -1,0 +1,100 @@
+"""Random patterns over random rows, whole and in pieces, against the slow and certain way."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from oracles import pattern_cases
+from oracles.pattern_cases import Case
+from oracles.patterns import Expected, matches
+from riverrun.flow.schema import Schema
+from riverrun.patterns.automaton import automaton
+from riverrun.patterns.conditions import read_condition
+from riverrun.patterns.matcher import Matcher, MatchRules
+from riverrun.patterns.program import ColumnSet
+from riverrun.patterns.tables import Found, Outcome, Sequences, Skip
+from riverrun.testing.projection import compute
+
+SCHEMA = pa.schema([("time", pa.int64()), ("x", pa.int64()), ("y", pa.float64()), ("s", pa.string())])
+OUTCOMES = {
+    Outcome.MATCH: "match",
+    Outcome.TIMED_OUT: "timed out",
+    Outcome.MISPLACED: "misplaced",
+}
+SKIPS = {"past": Skip.PAST_LAST, "next": Skip.TO_NEXT, "first": Skip.TO_FIRST, "last": Skip.TO_LAST}
+
+
+def matcher_of(case: Case) -> tuple[Matcher, ColumnSet]:
+    columns = ColumnSet(Schema.parse("time bigint, x bigint, y double, s string"))
+    pattern = case.pattern
+    conditions = {n: read_condition(n, sql, pattern.variables, columns) for n, sql in case.define.items()}
+    words = case.setting.after.split()
+    skip = SKIPS[words[1] if words[1] == "past" else words[2]]
+    target = words[3] if len(words) == 4 else None
+    rules = MatchRules(case.setting.within, skip, target, case.setting.timeouts, case.setting.limit)
+    return Matcher(automaton(pattern), conditions, rules), columns
+
+
+def computed(columns: ColumnSet, rows: list[dict[str, Any]]) -> pl.DataFrame:
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    result = compute([str(e) for e in columns.expressions.values()], table) if columns.expressions else table
+    names = list(columns.expressions) or table.column_names
+    frame = pl.from_arrow(result.rename_columns(names))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def shown(matcher: Matcher, found: Found, offset: int) -> list[Expected]:
+    names = matcher.automaton.names
+    results = []
+    for number, outcome in enumerate(found.outcome):
+        places = range(found.first[number], found.first[number + 1])
+        taken = tuple((int(found.rows[p]) + offset, names[found.variables[p]]) for p in places)
+        results.append((int(found.start[number]) + offset, Expected(OUTCOMES[Outcome(outcome)], taken)))
+    results += [(int(start) + offset, Expected("given up", ())) for start in found.given_up]
+    return [expected for _, expected in sorted(results, key=lambda pair: pair[0])]
+
+
+def in_pieces(case: Case, rows: list[dict[str, Any]], rng: random.Random) -> list[Expected]:
+    """The rows as a stream: those that the watermark has passed, then more of them."""
+    matcher, columns = matcher_of(case)
+    frame = computed(columns, rows)
+    times = np.array([row["time"] for row in rows], np.int64)
+    marks = sorted(rng.randint(0, times[-1] + 12) for _ in range(rng.randint(0, 5)))
+    results: list[Expected] = []
+    begin = 0
+    for watermark, ended in [*((mark, False) for mark in marks), (1 << 60, True)]:
+        high = int(np.searchsorted(times, watermark))
+        low = max(begin - matcher.lookback, 0)
+        sequences = Sequences(*(np.array([place], np.int64) for place in (0, begin - low, high - low)))
+        found = matcher.find(frame[low:high], times[low:high].copy(), sequences, watermark, ended)
+        results += shown(matcher, found, low)
+        begin = low + int(found.next[0])
+    return results
+
+
+def check(seed: int) -> None:
+    rng = random.Random(seed)
+    case = pattern_cases.case(rng, history=rng.choice([0.0, 0.6]))
+    rows = pattern_cases.rows(rng, rng.randint(1, 9))
+    expected = matches(case.pattern, case.tests, rows, case.setting)
+    assert in_pieces(case, rows, rng) == expected, (seed, case.text, case.define, case.setting, rows)
+
+
+@pytest.mark.parametrize("hundred", range(5))
+def test_matches_are_those_of_every_attempt_in_order_of_preference(hundred: int) -> None:
+    for seed in range(hundred * 100, hundred * 100 + 100):
+        check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("thousand", range(20))
+def test_more_matches(thousand: int) -> None:
+    for seed in range(10_000 + thousand * 1000, 11_000 + thousand * 1000):
+        check(seed)
