@@ -24,6 +24,7 @@ from riverrun.flow.operators.node import Node, Row
 from riverrun.flow.operators.ordered import Ordered
 from riverrun.flow.operators.percolate import Percolate
 from riverrun.flow.operators.rows import Where
+from riverrun.flow.operators.rule_match import MADE, RULE_ID, RuleMatch, check_rules
 from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.source import Source
 from riverrun.flow.operators.window import END, START, Window
@@ -243,6 +244,33 @@ class Stream(Relation):
         node = self._add(Percolate, self.node, queries.node, on=(), outputs=outputs, **fields, **how)
         found = Stream(self.graph, node)
         return found if condition is None else found.where(condition)
+
+    @declaration
+    def match_rules(
+        self, rules: Table, by: Names | None = None, within: Duration = "1 day", late: Late | None = None
+    ) -> Stream:
+        """The matches of many patterns at once, each a row of the table `rules`: `rule_id`, the columns `by`, `match_start`,
+        `match_end`, `match_id`, and `measures` as JSON. A rule that is put, changed or switched off counts for the rows that
+        the watermark passes from the next epoch on. No match of a rule takes longer than `within`.
+        """
+        self._check_other("match_rules", rules)
+        if not isinstance(rules, Table):
+            raise Invalid("match_rules takes a table of rules", hint="flow.table(…) reads one from a topic")
+        self._refuse_corrections("match_rules")
+        policy = late_policy(late)
+        if isinstance(policy, Correct):
+            raise Invalid("match_rules cannot correct its results", hint='Use rr.drop() or rr.side("topic")')
+        for node in (self.node, rules.node):
+            known_columns("match_rules", node)
+        check_rules(rules.node)
+        keys = names.columns("by", by, self.schema)
+        for name in keys:
+            if name.lower() in (RULE_ID, *MADE):
+                raise Invalid(f"by: {name!r} is a column of the result itself", hint="Rename it with select")
+        if isinstance(policy, Side):
+            self._write_late(policy)
+        fields = {"by": keys, "within": positive("within", within), "late": policy}
+        return Stream(self.graph, self._add(RuleMatch, self.node, rules.node, **fields))
 
     def _refuse_untimed(self, table: Table) -> None:
         """A table of which nobody said a time has that of arrival, which event times cannot be compared with."""

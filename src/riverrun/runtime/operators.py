@@ -26,6 +26,7 @@ from riverrun.flow.operators.lookup import Lookup
 from riverrun.flow.operators.node import Node
 from riverrun.flow.operators.ordered import Ordered
 from riverrun.flow.operators.percolate import Percolate
+from riverrun.flow.operators.rule_match import RuleMatch
 from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.table import TableSource
 from riverrun.flow.operators.top import Newest, Top
@@ -47,6 +48,8 @@ from riverrun.kernels.lookup import LookupKernel
 from riverrun.kernels.ordered import OrderedKernel
 from riverrun.kernels.per_key import step_by_key
 from riverrun.kernels.percolate import PercolateKernel
+from riverrun.kernels.rule_match import RuleMatchKernel
+from riverrun.kernels.rulebook import Rulebook
 from riverrun.kernels.sample import SampleKernel
 from riverrun.kernels.session import SessionKernel
 from riverrun.kernels.sides import JoinOutput, Sides
@@ -55,6 +58,7 @@ from riverrun.kernels.table import TableKernel
 from riverrun.kernels.top import OrderBy, TopKernel
 from riverrun.kernels.tumbling import TumblingKernel
 from riverrun.kernels.versus import VersusKernel
+from riverrun.rules.rule import RuleReader
 
 Columns = Mapping[str, pl.DataType]
 """The columns of an input, those every row carries apart."""
@@ -160,6 +164,11 @@ def _percolate(node: Percolate, inputs: Mapping[str, Columns]) -> Kernel:
     )
 
 
+def _rule_match(node: RuleMatch, inputs: Mapping[str, Columns]) -> Kernel:
+    reader = RuleReader(node.left.schema, node.within)
+    return RuleMatchKernel(node.by, inputs["left"], Rulebook(inputs["right"], reader), aside=bool(node.late_topics))
+
+
 def _sides(node: Join, inputs: Mapping[str, Columns]) -> Sides:
     return Sides(
         left_on=node.routes[0],
@@ -199,6 +208,7 @@ KERNELS: dict[type[Node], Callable[[Any, Mapping[str, Columns]], Kernel]] = {
     Newest: _top,
     Ordered: lambda node, inputs: OrderedKernel(node.by, inputs["in"]),
     Percolate: _percolate,
+    RuleMatch: _rule_match,
     Sample: lambda node, inputs: SampleKernel(node.fraction, node.by),
     TableSource: lambda node, inputs: TableKernel(node.key, inputs["in"]),
     Top: _top,
