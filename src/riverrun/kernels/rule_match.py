@@ -27,8 +27,9 @@ from riverrun.kernels.rule_places import ALONE, PlaceEntries, Places
 from riverrun.kernels.rulebook import ActiveRule, Rulebook, RuleLimits
 from riverrun.kernels.weights import refuse_retractions, weighted
 from riverrun.rules.columns import AskedColumns
+from riverrun.rules.measures import MatchedRows
 from riverrun.rules.rule import Rule
-from riverrun.rules.search import EpochRows, RuleFound, search_rule
+from riverrun.rules.search import EpochRows, RuleFound, Searched, Starts, search_rule
 from riverrun.state.frames import Mask, beside, constant, keep, numbers, pick, stack, take, typed
 from riverrun.state.keys import first_of_each, number_keys
 from riverrun.state.order import inverse, lexicographic
@@ -89,8 +90,7 @@ class RuleMatchKernel:
         keys = first_of_each(stack([pick(due, self._key), self._places.due(state["places"], clock)]), list(self._key))
         if keys.height:
             epoch = _Epoch(self, state, due, keys, clock)
-            epoch.search()
-            hits, bad = self._hits.all(epoch.hits), stack([bad, pick(epoch.told(), bad.columns)])
+            hits, bad = epoch.search(), stack([bad, pick(epoch.told(), bad.columns)])
         counts = Counts(
             read=len(arrived),
             accepted=len(arrived) - len(late),
@@ -134,26 +134,29 @@ class _Epoch:
         self._last = np.zeros(len(self._rows.low), np.bool_)  # where an attempt has only the last row of the key
         self._after: list[PlaceEntries] = []
         self._beyond: list[tuple[ActiveRule, str]] = []
-        self.hits: list[pl.DataFrame] = []
 
-    def search(self) -> None:
-        """Run all rules, and put into state what is needed to go on."""
+    def search(self) -> pl.DataFrame:
+        """Run all rules, and put into state what is needed to go on; gives the matches."""
         kernel, rows, clock = self._kernel, self._rows, self._clock
         rules = kernel.rules.active(self._state)
         used = [name for active in rules for name in (*active.rule.reads, *active.rule.measures.reads)]
-        columns = AskedColumns(kernel.rules.compiled(self._state).columns, used, rows.frame, rows.time)
+        shared = kernel.rules.compiled(self._state).columns
+        columns = AskedColumns(shared, used, rows.frame, rows.time)
+        lookback = max((active.rule.lookback for active in rules), default=0)
+        starts = Starts(rows, shared, used, lookback)
         budget = kernel.limits.budget(self._came)
-        moment = (min(clock.end, MAX_TIME), clock.end >= MAX_TIME)
+        epoch = Searched(rows, starts, columns, min(clock.end, MAX_TIME), clock.end >= MAX_TIME, budget)
+        hits: list[tuple[Rule, MatchedRows]] = []
         before, none = self._before.by_rule(), PlaceEntries.joined([])
         changed = []
         for active in rules:
             known = before.get(active.number, none)
-            found = search_rule(active.rule, active.since, known.open, rows, columns, moment, budget)
+            found = search_rule(active.rule, active.since, known.open, epoch)
             if found is None:
                 self._after.append(self._resting(known))
                 continue
             if len(found.matches.key):
-                self.hits.append(kernel._hits.of(active.rule, found.matches, rows, columns))
+                hits.append((active.rule, found.matches))
             entries = self._opened(active, found)
             opened = int((~entries.beyond).sum()) - int((~known.beyond).sum())
             active.note(len(found.matches.key), opened, found.steps)
@@ -167,7 +170,8 @@ class _Epoch:
                 self._beyond.append((active, f"{found.misplaced} matches say to go on where they began, or nowhere"))
             changed.append(active)
         kernel.rules.store(self._state, changed)
-        self._store(max((active.rule.lookback for active in rules), default=0))
+        self._store(lookback)
+        return kernel._hits.of(hits, rows, columns)
 
     def told(self) -> pl.DataFrame:
         """The rules that are beyond their limits, with which ones."""

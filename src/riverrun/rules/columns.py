@@ -18,6 +18,7 @@ import pyarrow as pa
 from riverrun import ddl
 from riverrun.errors import Invalid
 from riverrun.expressions import Unverified, translate
+from riverrun.expressions.safety import null_where_it_fails
 from riverrun.expressions.statement import Statement
 from riverrun.expressions.typing import column_types
 from riverrun.flow.expressions import Expression
@@ -29,7 +30,8 @@ from riverrun.patterns.matcher import Matcher
 from riverrun.patterns.program import ColumnSet, Program
 from riverrun.patterns.tables import Sequences, Whole
 from riverrun.rules.comparisons import ComparedColumn, Comparison, comparisons
-from riverrun.state.frames import Mask, from_arrow, pick, to_arrow, true
+from riverrun.state.frames import Mask, frame_of, from_arrow, pick, take, to_arrow, true
+from riverrun.state.order import Indexes
 
 _ROWS = "rows"
 
@@ -114,7 +116,7 @@ class RuleColumns:
         except Unverified as error:
             why = error.message.replace(f"`{_ROWS}`.", "")
             raise Invalid(f"{text!r} cannot be used in a rule: {why}", hint="Select it into a column before") from None
-        return f"TRY({translated.sql})" if translated.may_fail else translated.sql
+        return null_where_it_fails(translated)
 
     def computed(self, rows: pl.DataFrame, expressions: Sequence[str]) -> dict[str, pl.Series]:
         """Expressions of DuckDB over rows."""
@@ -177,36 +179,49 @@ class AskedColumns:
         assert where is not None
         return where
 
+    def truth_at(self, name: str, places: Indexes, sequences: Sequences) -> Mask:
+        """Where a truth holds, of rows at some places, which are those of `sequences`."""
+        truth = self._columns.truths[name]
+        where = self._where(self._columns.asked[truth.column], places) if truth.column is not None else None
+        for program in truth.programs:
+            back = self._looked_back(program, sequences, places)
+            where = back if where is None else where & back
+        assert where is not None
+        return where
+
     def _single(self, name: str) -> Mask:
         where = self._truths.get((name, 0))
         if where is None:
             where = self._truths[name, 0] = self._where(self._columns.asked[name])
         return where
 
-    def _where(self, asked: Asked) -> Mask:
-        if asked.picked is not None:
-            return true(self._rows.get_column(asked.picked))
-        parts = [self._comparison(one) for one in asked.comparisons]
-        parts += [true(self._computed[sql]) for sql in asked.computed]
+    def _where(self, asked: Asked, places: Indexes | None = None) -> Mask:
+        parts = [self._comparison(one, places) for one in asked.comparisons]
+        columns = [self._computed[sql] for sql in asked.computed]
+        columns += [self._rows.get_column(asked.picked)] if asked.picked is not None else []
+        parts += [true(column) if places is None else true(column)[places] for column in columns]
         where = parts[0]
         for part in parts[1:]:
             where = where & part
         return where
 
-    def _comparison(self, one: Comparison) -> Mask:
+    def _comparison(self, one: Comparison, places: Indexes | None = None) -> Mask:
         known = self._comparisons.get(one)
-        if known is None:
-            column = self._compared.get(one.column)
-            if column is None:
-                constants = self._constants.get(one.column, [])
-                column = self._compared[one.column] = ComparedColumn(self._rows.get_column(one.column), constants)
-            known = self._comparisons[one] = column.where(one)
+        if known is not None:
+            return known if places is None else known[places]
+        column = self._compared.get(one.column)
+        if column is None:
+            constants = self._constants.get(one.column, [])
+            column = self._compared[one.column] = ComparedColumn(self._rows.get_column(one.column), constants)
+        if places is not None:
+            return column.where(one, places)
+        known = self._comparisons[one] = column.where(one)
         return known
 
-    def _looked_back(self, program: Program, sequences: Sequences) -> Mask:
-        names = program.columns
-        frame = pl.DataFrame([self.values(name).alias(name) for name in names])
-        return Matcher.look_back(program, frame, self._time, sequences).view(np.bool_)
+    def _looked_back(self, program: Program, sequences: Sequences, places: Indexes | None = None) -> Mask:
+        frame = frame_of([self.values(name).alias(name) for name in program.columns])
+        frame, time = (frame, self._time) if places is None else (take(frame, places), self._time[places])
+        return Matcher.look_back(program, frame, time, sequences).view(np.bool_)
 
 
 def _reads(condition: Condition) -> list[str]:

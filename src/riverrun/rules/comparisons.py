@@ -18,6 +18,7 @@ from riverrun.ddl import Type
 from riverrun.flow.schema import BOOLEAN, DOUBLE, STRING, Schema, is_integral
 from riverrun.flow.syntax import Call, Constant, Name, Tree
 from riverrun.state.frames import Mask, numbers, present
+from riverrun.state.order import Indexes
 
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -123,33 +124,31 @@ class ComparedColumn:
         found = np.isnan(self._values) if self._column.dtype.is_float() else None
         return found if found is not None and found.any() else None
 
-    def where(self, comparison: Comparison) -> Mask:
-        """Where a comparison is true."""
-        there = self._present
+    def where(self, comparison: Comparison, places: Indexes | None = None) -> Mask:
+        """Where a comparison is true, of all rows or of those at some places."""
+        there = self._present if places is None or self._present is None else self._present[places]
         if comparison.how in ("null", "not null"):
-            everywhere = np.ones(len(self._column), np.bool_) if there is None else there
+            many = len(self._column) if places is None else len(places)
+            everywhere = np.ones(many, np.bool_) if there is None else there
             return everywhere if comparison.how == "not null" else ~everywhere
         if comparison.how in ("in", "not in"):
-            truth: Mask = np.zeros(len(self._column), np.bool_)
-            for value in comparison.values:
-                truth |= self._compared("=", value)
+            truth = self._compared("=", comparison.values[0], places)
+            for value in comparison.values[1:]:
+                truth = truth | self._compared("=", value, places)
             truth = ~truth if comparison.how == "not in" else truth
         else:
-            truth = self._compared(comparison.how, comparison.values[0])
+            truth = self._compared(comparison.how, comparison.values[0], places)
         return truth if there is None else truth & there
 
-    def _compared(self, how: str, value: Any) -> Mask:
+    def _compared(self, how: str, value: Any, places: Indexes | None) -> Mask:
         values, other = self._values_of(value)
+        values = values if places is None else values[places]
         if isinstance(other, int) and not isinstance(other, bool) and not -_LARGEST <= other < _LARGEST:
             return np.full(len(values), how in (("<", "<=") if other > 0 else (">", ">=")))
         truth: Mask = _OPERATIONS[how](values, other)
-        if self._nan is None:
-            return truth
-        if np.isnan(other):
-            return (
-                self._nan if how in ("=", ">=") else np.ones_like(truth) if how == "<=" else ~self._nan & (how == "<")
-            )
-        return truth | self._nan if how in (">", ">=") else truth
+        if self._nan is None or how not in (">", ">="):
+            return truth  # a constant is never NaN
+        return truth | (self._nan if places is None else self._nan[places])
 
     def _values_of(self, value: Any) -> tuple[Any, Any]:
         if isinstance(value, str):

@@ -18,6 +18,7 @@ from riverrun import ddl
 from riverrun.ddl import Decimal, Type
 from riverrun.errors import Invalid, RiverrunError
 from riverrun.expressions import Unverified, translate
+from riverrun.expressions.safety import null_where_it_fails
 from riverrun.expressions.statement import Statement
 from riverrun.expressions.typing import column_types
 from riverrun.flow.expressions import expression
@@ -161,7 +162,7 @@ class _Reading:
             translated = translate(text, column_types(fields))
         except Unverified as error:
             raise Invalid(error.message.replace(f"`{_MATCHES}`.", ""), hint=error.hint) from None
-        self.computed[name] = f"TRY({translated.sql})" if translated.may_fail else translated.sql
+        self.computed[name] = null_where_it_fails(translated)
 
     def part(self, value: ValueOf | TotalOf) -> str:
         """The name of a part, which is there once."""

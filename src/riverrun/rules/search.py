@@ -6,14 +6,15 @@ rules look at few rows of an epoch, so that a thousand of them cost little more 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from riverrun.patterns.tables import Found, Outcome, Sequences, Whole
-from riverrun.rules.columns import AskedColumns
+from riverrun.rules.columns import AskedColumns, RuleColumns
 from riverrun.rules.measures import MatchedRows
 from riverrun.rules.rule import Rule
 from riverrun.state.frames import Mask, frame_of, series, take
@@ -30,7 +31,6 @@ class EpochRows:
     low: Whole
     fresh: Whole
     high: Whole
-    _lows: dict[int, Sequences] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> Whole:
@@ -38,30 +38,66 @@ class EpochRows:
         return np.repeat(np.arange(len(self.low)), self.high - self.low)
 
     @cached_property
-    def oldest(self) -> int:
-        return int(self.time.min()) if len(self.time) else 0
-
-    @cached_property
-    def candidates(self) -> Mask:
-        """The rows that came, and the last one before them: where an attempt may be open that nobody has written down."""
-        rows = np.arange(len(self.time))
-        return rows >= (self.fresh - 1)[self.key]
-
-    @cached_property
     def came(self) -> Mask:
         """The rows that came."""
-        rows = np.arange(len(self.time))
-        return rows >= self.fresh[self.key]
+        return np.arange(len(self.time)) >= self.fresh[self.key]
 
-    def since(self, moment: int) -> Sequences:
-        """The sequences of a rule that counts since a moment: rows before it are none."""
-        known = self._lows.get(moment)
+    @cached_property
+    def oldest(self) -> int:
+        """The time of the first row."""
+        return int(self.time.min()) if len(self.time) else 0
+
+    def lows(self, since: int) -> Whole:
+        """The first row of each key for a rule that counts since a moment."""
+        if since <= self.oldest:
+            return self.low
+        before = np.concatenate([[0], np.cumsum(self.time < since)])
+        lows: Whole = self.low + (before[self.high] - before[self.low])
+        return lows
+
+
+class Starts:
+    """Where rules can begin: the rows that came, and the last one of each key before them, at which an attempt may be open
+    that nobody has written down. Before these stand as many rows as rules look back at."""
+
+    def __init__(self, rows: EpochRows, columns: RuleColumns, used: Iterable[str], lookback: int) -> None:
+        self._rows = rows
+        self._begin = np.maximum(rows.fresh - 1 - lookback, rows.low)
+        lengths = rows.high - self._begin
+        self._key, self._places = written_out(self._begin, lengths)
+        self._high = np.cumsum(lengths)
+        self._low = self._high - lengths
+        self._columns = AskedColumns(columns, used, take(rows.frame, self._places), rows.time[self._places])
+        self._candidates = self._places >= rows.fresh[self._key] - 1
+        self._came = self._places >= rows.fresh[self._key]
+        self._sequences: dict[int, tuple[Sequences, Whole]] = {}
+
+    def of(self, rule: Rule, since: int) -> tuple[Whole, Whole]:
+        """The rows that can be the first of a match, and the numbers of their keys."""
+        sequences, lows = self._since(since)
+        where = self._candidates if rule.needs_rows else self._came
+        if rule.starts is not None:
+            starts = self._columns.truth(rule.starts[0], sequences, since)
+            for name in rule.starts[1:]:
+                starts = starts | self._columns.truth(name, sequences, since)
+            where = where & starts
+        found = np.flatnonzero(where)
+        rows, key = self._places[found], self._key[found]
+        if since > self._rows.oldest:  # rows before the rule was there are none of its own
+            own = rows >= lows[key]
+            rows, key = rows[own], key[own]
+        return rows, key
+
+    def lows(self, since: int) -> Whole:
+        """The first row of each key for a rule that counts since a moment."""
+        return self._since(since)[1]
+
+    def _since(self, since: int) -> tuple[Sequences, Whole]:
+        known = self._sequences.get(since)
         if known is None:
-            low = self.low
-            if moment > self.oldest:
-                before = np.concatenate([[0], np.cumsum(self.time < moment)])
-                low = low + (before[self.high] - before[self.low])
-            known = self._lows[moment] = Sequences(low, low, self.high)
+            lows = self._rows.lows(since)
+            first = np.minimum(self._low + np.maximum(lows - self._begin, 0), self._high)
+            known = self._sequences[since] = (Sequences(first, first, self._high), lows)
         return known
 
 
@@ -106,65 +142,67 @@ class _Part:
     visible: Whole
 
 
-def search_rule(
-    rule: Rule,
-    since: int,
-    places: OpenPlaces,
-    rows: EpochRows,
-    columns: AskedColumns,
-    clock: tuple[int, bool],
-    budget: int,
-) -> RuleFound | None:
-    """One rule over the rows of an epoch; None where there is nothing for it. `clock` is the watermark, and whether the
-    input has ended."""
+@dataclass(frozen=True)
+class Searched:
+    """What is searched in an epoch: its rows, where rules can begin, what is asked of rows, the watermark, whether the input
+    has ended, and the steps that one rule may take."""
+
+    rows: EpochRows
+    starts: Starts
+    columns: AskedColumns
+    watermark: int
+    ended: bool
+    budget: int
+
+
+def search_rule(rule: Rule, since: int, places: OpenPlaces, epoch: Searched) -> RuleFound | None:
+    """One rule over the rows of an epoch; None where there is nothing for it."""
+    rows, columns, matcher = epoch.rows, epoch.columns, rule.matcher
     since = max(since, rows.oldest)
-    sequences = rows.since(since)
-    key, begin = _begins(rule, since, places, rows, sequences, columns)
+    key, begin = _begins(rule, since, places, epoch)
     if not len(key):
         return None
-    matcher = rule.matcher
-    low = np.maximum(sequences.low[key], begin - matcher.lookback)
-    high = rows.high[key]
-    _, chosen = written_out(low, high - low)
+    visible = epoch.starts.lows(since)[key]
+    low, high = np.maximum(visible, begin - rule.lookback), rows.high[key]
+    lengths = high - low
+    _, chosen = written_out(low, lengths)
+    behind = np.cumsum(lengths)
+    first = behind - lengths
+    sequences = Sequences(first, first + (begin - low), behind)
     named = []
     for name in matcher.reads:
         if name in columns.truths:
-            named.append(series(name, columns.truth(name, sequences, since)[chosen]))
+            named.append(series(name, columns.truth_at(name, chosen, sequences)))
         else:
             named.append(take(frame_of([columns.values(name).alias(name)]), chosen).to_series())
     frame = frame_of(named) if named else pl.DataFrame(height=len(chosen))
-    behind = np.cumsum(high - low)
-    first = behind - (high - low)
-    within = Sequences(first, first + (begin - low), behind)
-    found = matcher.find(frame, rows.time[chosen], within, *clock, budget)
-    return _found(rule, found, key, begin, _Part(low, first, chosen, sequences.low[key]))
+    found = matcher.find(frame, rows.time[chosen], sequences, epoch.watermark, epoch.ended, epoch.budget)
+    return _found(rule, found, key, begin, _Part(low, first, chosen, visible))
 
 
-def _begins(
-    rule: Rule, since: int, places: OpenPlaces, rows: EpochRows, sequences: Sequences, columns: AskedColumns
-) -> tuple[Whole, Whole]:
+def _begins(rule: Rule, since: int, places: OpenPlaces, epoch: Searched) -> tuple[Whole, Whole]:
     """The keys to search, and the row of each where matching begins."""
-    where = rows.candidates if rule.needs_rows else rows.came
-    if rule.starts is not None:
-        starts = columns.truth(rule.starts[0], sequences, since)
-        for name in rule.starts[1:]:
-            starts = starts | columns.truth(name, sequences, since)
-        where = where & starts
-    found = np.flatnonzero(where)
-    owner = rows.key[found]
-    known = np.full(len(rows.low), -1)
+    found, owner = epoch.starts.of(rule, since)
+    if not len(places.key):
+        firsts = _firsts(owner)
+        return owner[firsts], found[firsts]
+    known = np.full(len(epoch.rows.low), -1)
     known[places.key] = places.row + places.beyond
-    # rows before the rule was there are none of its own, nor are those before the place where it stopped
-    counts = (found >= sequences.low[owner]) & (found >= known[owner])
+    counts = found >= known[owner]  # those before the place where it stopped are over
     found, owner = found[counts], owner[counts]
-    firsts = np.ones(len(owner), np.bool_)
-    firsts[1:] = owner[1:] != owner[:-1]
-    begin = np.full(len(rows.low), -1)
+    firsts = _firsts(owner)
+    begin = np.full(len(known), -1)
     begin[owner[firsts]] = found[firsts]
     stays = ~places.beyond
     begin[places.key[stays]] = places.row[stays]
     key = np.flatnonzero(begin >= 0)
     return key, begin[key]
+
+
+def _firsts(owner: Whole) -> Mask:
+    firsts = np.ones(len(owner), np.bool_)
+    np.not_equal(owner[1:], owner[:-1], out=firsts[1:])
+    return firsts
 
 
 def _found(rule: Rule, found: Found, key: Whole, begin: Whole, part: _Part) -> RuleFound:
