@@ -75,6 +75,8 @@ class Host:
         for name, late in step.late.items():
             if len(late):
                 self._outbox.message(number or 0, LATE, _late(operator.id, operator.late[name], late))
+        if operator.quarantine is not None and step.quarantined is not None and len(step.quarantined):
+            self._outbox.message(number or 0, LATE, _quarantined(operator.id, operator.quarantine, step.quarantined))
         return self._hand_on(operator, number, step.changes)
 
     def _is_idle(self, operator: Operator, shard: Shard, clock: EpochClock, entries: Entries) -> bool:
@@ -132,6 +134,11 @@ def run_stage(
     exchange.close()
     yield packer.batch(), {}
     yield from ((packer.batch(), rows) for rows in waiting if rows)
+
+
+def _quarantined(node: str, quarantine: Aside, rows: pl.DataFrame) -> bytes:
+    table = rows.select(quarantine.columns.names, pl.col(TIME).cast(_STAMP)).to_arrow()
+    return msgspec.msgpack.encode((quarantine.topic, node, as_stream(table)))
 
 
 def _late(node: str, aside: Aside, late: pl.DataFrame) -> bytes:

@@ -74,6 +74,9 @@ def _aside_specs(job: Job, inputs: Mapping[str, Topic], suffix: str) -> list[Top
         known = found.setdefault(aside.topic, aside.columns)
         if known != aside.columns:
             raise Invalid(f"topic {aside.topic} gets late rows of other types: {known} and {aside.columns}")
+    for quarantine in (operator.quarantine for stage in job.stages for operator in stage):
+        if quarantine is not None:
+            found[quarantine.topic] = quarantine.columns
     for reading in job.readings:
         if reading.max_skew is not None:
             found[quarantine_topic(reading.topic)] = quarantine_schema(inputs[reading.topic].schema)

@@ -101,6 +101,7 @@ class Operator:
     late: Mapping[str, Aside]  # where the late rows of its inputs go, of those whose rows go anywhere
     output: pa.Schema  # value columns
     timed: bool  # the passing of time alone may change its results
+    quarantine: Aside | None = None  # where results go that cannot be handed on
 
 
 @dataclass(frozen=True)
