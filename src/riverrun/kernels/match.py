@@ -70,7 +70,7 @@ class MatchKernel:
         changed = stack([taken, keep(fresh, time < clock.start)])  # what had been matched is different now
         woken = self._state.woken(state, clock)
         asked = stack([pick(rows, keys(self.by)) for rows in (due, changed, woken)])
-        changes, misplaced, given_up = self.output.none, self.output.none, 0
+        changes, misplaced, given_up = weighted(self.output.none, 1), self.output.none, 0
         if asked.height:
             held = self._state.held(state, first_of_each(asked, keys(self.by)))
             late = keep(fresh, time < clock.start)

@@ -181,9 +181,8 @@ class MatchState:
             since = np.minimum(since, np.minimum.reduceat(np.append(matters, len(place)), rows.starts))
         kept = place >= (since - self.lookback)[key]
         table = state["rows"]
-        known = np.zeros(frame.height, np.bool_)
         _remove_rows(table, self._stored(frame, ~kept), taken)
-        changed = (done != numbers(frame.get_column(DONE))) | ran | known
+        changed = (done != numbers(frame.get_column(DONE))) | ran
         put = beside(frame, [series(DONE, done), null_unless(series(UNTIL, until), until != _NEVER)])
         table.put(self._stored(put, kept & changed))
         self._wake(state["wakes"], rows, found, until, since, within, horizon)
@@ -201,19 +200,19 @@ class MatchState:
         within: int | None,
         horizon: int,
     ) -> None:
-        """Notes when time alone decides something of a key, or lets go of its rows."""
+        """Notes after which time the passing of time alone decides something of a key, or lets go of its rows."""
         wake = np.full(len(rows.starts), MAX_TIME)
         time = numbers(rows.frame.get_column(TIME))
         opened = found.next < rows.behind
         if within is not None:
-            wake[opened] = time[found.next[opened]] + within + 2  # decided when the watermark is past the deadline
+            wake[opened] = time[found.next[opened]] + within
         if horizon:
             decided = since < found.next
-            wake[decided] = np.minimum(wake[decided], until[since[decided]] + horizon + 2)
+            wake[decided] = np.minimum(wake[decided], until[since[decided]] + horizon)
         due = wake < MAX_TIME
         if due.any():
             first = take(pick(rows.frame, self._key), rows.starts[due])
-            table.put(beside(first, [series(WAKE, wake[due] - 1)]))
+            table.put(beside(first, [series(WAKE, wake[due])]))
 
 
 def _remove_rows(table: StateTable, gone: pl.DataFrame, taken: pl.DataFrame) -> None:
