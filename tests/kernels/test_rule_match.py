@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 
 from oracles import pattern_cases
-from oracles.pattern_cases import Case
-from oracles.patterns import Expected, matches
+from oracles.pattern_cases import PatternCase
+from oracles.patterns import ExpectedMatch, matches
 from riverrun.errors import RiverrunError
 from riverrun.flow.schema import Schema
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock, Step
@@ -41,7 +41,7 @@ def kernel(limits: RuleLimits | None = None) -> RuleMatchKernel:
     return RuleMatchKernel(("k",), COLUMNS, Rulebook(RULES, READER), limits or RuleLimits())
 
 
-def readable_case(rng: random.Random) -> Case:
+def readable_case(rng: random.Random) -> PatternCase:
     """A random rule that is none of those that are refused."""
     while True:
         made = pattern_cases.case(rng, rng.choice([0.0, 0.5]))
@@ -55,7 +55,7 @@ def readable_case(rng: random.Random) -> Case:
         return made
 
 
-def row_of(rule_id: str, case: Case, enabled: bool = True) -> dict[str, Any]:
+def row_of(rule_id: str, case: PatternCase, enabled: bool = True) -> dict[str, Any]:
     within = None if case.setting.within is None else f"{case.setting.within} us"
     return {
         "rule_id": rule_id,
@@ -69,26 +69,26 @@ def row_of(rule_id: str, case: Case, enabled: bool = True) -> dict[str, Any]:
 
 
 @dataclass
-class Version:
+class RuleVersion:
     """A rule from one moment of event time to another."""
 
     rule_id: str
-    case: Case
+    case: PatternCase
     since: int
     until: int = MAX_TIME
 
 
 @dataclass
-class History:
+class RuleHistory:
     """Epochs as they are made, and the versions of rules they bring."""
 
     epochs: list[tuple[list[dict[str, Any]], list[dict[str, Any]], int, int]] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
-    versions: list[Version] = field(default_factory=list)
+    versions: list[RuleVersion] = field(default_factory=list)
     rules: dict[str, dict[str, Any]] = field(default_factory=dict)
     watermark: int = MIN_TIME
 
-    def add(self, rows: list[dict[str, Any]], changes: dict[str, Case | None], end: int) -> None:
+    def add(self, rows: list[dict[str, Any]], changes: dict[str, PatternCase | None], end: int) -> None:
         changed = []
         for rule_id, case in changes.items():
             old = self.rules.pop(rule_id, None)
@@ -100,7 +100,7 @@ class History:
             if case is not None:
                 self.rules[rule_id] = row_of(rule_id, case)
                 changed.append({**self.rules[rule_id], "_weight": 1})
-                self.versions.append(Version(rule_id, case, self.watermark))
+                self.versions.append(RuleVersion(rule_id, case, self.watermark))
         changes_ = [{**row, "_time": 0, "_partition": 0, "_offset": at} for at, row in enumerate(changed)]
         added = [
             {**row, "_time": row["time"], "_weight": 1, "_partition": 0, "_offset": len(self.rows) + at}
@@ -115,14 +115,14 @@ class History:
         return sorted(mine, key=lambda row: (row["time"], row["_offset"]))
 
 
-def random_history(rng: random.Random) -> History:
-    history = History()
+def random_history(rng: random.Random) -> RuleHistory:
+    history = RuleHistory()
     keys = ["p", "q", None][: rng.randint(1, 3)]
     waiting = [{**row, "k": key} for key in keys for row in pattern_cases.rows(rng, rng.randint(0, 14))]
     waiting.sort(key=lambda row: row["time"] + rng.randint(0, 4))
     names = ["a", "b", "c", "d"][: rng.randint(1, 4)]
     while waiting or not history.epochs:
-        changes: dict[str, Case | None] = {}
+        changes: dict[str, PatternCase | None] = {}
         for name in names:
             if rng.random() < (0.8 if not history.epochs else 0.15):
                 changes[name] = None if rng.random() < 0.25 else readable_case(rng)
@@ -136,7 +136,7 @@ def random_history(rng: random.Random) -> History:
     return history
 
 
-def play(made: RuleMatchKernel, history: History, rng: random.Random, directory: Path) -> list[Step]:
+def play(made: RuleMatchKernel, history: RuleHistory, rng: random.Random, directory: Path) -> list[Step]:
     """The epochs, with steps that have no effect, and with processes that begin anew."""
     state, entries, steps = StateDirectory(directory), {}, []
     right = {**RULES, **HIDDEN}
@@ -158,7 +158,7 @@ def play(made: RuleMatchKernel, history: History, rng: random.Random, directory:
     return steps
 
 
-def expected(history: History, version: Version, key: str | None) -> list[dict[str, Any]]:
+def expected(history: RuleHistory, version: RuleVersion, key: str | None) -> list[dict[str, Any]]:
     within = LONGEST if version.case.setting.within is None else version.case.setting.within
     setting = replace(version.case.setting, within=within)
     rows = history.sequence(key, version.since)
@@ -167,7 +167,12 @@ def expected(history: History, version: Version, key: str | None) -> list[dict[s
 
 
 def hit(
-    history: History, rows: list[dict[str, Any]], version: Version, found: Expected, key: str | None, within: int
+    history: RuleHistory,
+    rows: list[dict[str, Any]],
+    version: RuleVersion,
+    found: ExpectedMatch,
+    key: str | None,
+    within: int,
 ) -> dict[str, Any]:
     taken = [rows[row] for row, _ in found.taken]
     last = found.taken[-1][0]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from oracles.patterns import Attempt, Setting
+from oracles.patterns import Attempt, MatchSetting
 from riverrun.patterns.language import parse
-from riverrun.patterns.tree import Pattern
+from riverrun.patterns.tree import MatchPattern
 
 VARIABLES = ("a", "b", "c")
 
@@ -17,16 +17,16 @@ Test = Callable[[Attempt], bool | None]
 
 
 @dataclass(frozen=True)
-class Case:
+class PatternCase:
     """A pattern with its conditions in both languages, and its rules."""
 
     text: str
     define: dict[str, str]
     tests: dict[str, Test]
-    setting: Setting
+    setting: MatchSetting
 
     @property
-    def pattern(self) -> Pattern:
+    def pattern(self) -> MatchPattern:
         return parse(self.text)
 
 
@@ -137,7 +137,7 @@ def pattern_text(rng: random.Random, depth: int = 2) -> str:
     return f"({pattern_text(rng, depth - 1)}){mark}"
 
 
-def case(rng: random.Random, history: float = 0.5) -> Case:
+def case(rng: random.Random, history: float = 0.5) -> PatternCase:
     """A random case with a pattern that can be read."""
     while True:
         text = pattern_text(rng, rng.randint(1, 3))
@@ -161,8 +161,8 @@ def case(rng: random.Random, history: float = 0.5) -> Case:
         target = rng.choice(used)
         after = rng.choice(["skip past last", "skip to next", f"skip to first {target}", f"skip to last {target}"])
         limit = rng.choice([1 << 30, 1 << 30, 1 << 30, 4])
-        setting = Setting(within, after, within is not None and rng.random() < 0.4, limit)
-        return Case(
+        setting = MatchSetting(within, after, within is not None and rng.random() < 0.4, limit)
+        return PatternCase(
             text,
             {name: sql for name, (sql, _) in chosen.items()},
             {n: test for n, (_, test) in chosen.items()},

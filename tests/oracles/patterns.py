@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
 
-from riverrun.patterns.tree import Chain, Choice, Gap, Pattern, Permutation, Repeat, Tree, Variable
+from riverrun.patterns.tree import Chain, Gap, MatchPattern, PatternChoice, Permutation, Repeat, RowVariable, Tree
 
 Taken = tuple[tuple[int, str], ...]
 Row = Mapping[str, Any]
@@ -46,7 +46,7 @@ Conditions = Mapping[str, Callable[[Attempt], bool | None]]
 
 
 @dataclass(frozen=True)
-class Setting:
+class MatchSetting:
     """The rules of a match; times of rows are in the column `time`."""
 
     within: int | None = None
@@ -56,7 +56,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedMatch:
     """What became of a start row: match, timed out, misplaced or given up."""
 
     outcome: str
@@ -72,7 +72,9 @@ class _Reached:
     asks: bool = False
 
 
-def matches(pattern: Pattern, conditions: Conditions, rows: Sequence[Row], setting: Setting) -> list[Expected]:
+def matches(
+    pattern: MatchPattern, conditions: Conditions, rows: Sequence[Row], setting: MatchSetting
+) -> list[ExpectedMatch]:
     """Everything that a whole sequence gives, in order."""
     found, start = [], 0
     while start < len(rows):
@@ -106,7 +108,7 @@ def _target(after: str, taken: Taken, start: int) -> int | None:
 
 class _Start:
     def __init__(
-        self, pattern: Pattern, conditions: Conditions, rows: Sequence[Row], setting: Setting, start: int
+        self, pattern: MatchPattern, conditions: Conditions, rows: Sequence[Row], setting: MatchSetting, start: int
     ) -> None:
         self.pattern, self.conditions, self.rows, self.setting, self.start = pattern, conditions, rows, setting, start
         last = len(rows)
@@ -116,18 +118,18 @@ class _Start:
         self.capped = last > start + setting.limit
         self.stop = start + setting.limit if self.capped else last
 
-    def result(self) -> Expected | None:
+    def result(self) -> ExpectedMatch | None:
         timed_out: Taken | None = None
         for reached in self.attempts(self.pattern.tree, _Reached(self.start, ())):
             if reached.asks:
                 if self.capped:
-                    return Expected("given up", ())
+                    return ExpectedMatch("given up", ())
                 timed_out = timed_out or reached.taken
             elif not any(self.follows(name, reached) for name in self.pattern.absent):
                 if self.pattern.absent and self.capped:
-                    return Expected("given up", ())
-                return Expected("match", reached.taken)
-        return Expected("timed out", timed_out) if timed_out and self.setting.timeouts else None
+                    return ExpectedMatch("given up", ())
+                return ExpectedMatch("match", reached.taken)
+        return ExpectedMatch("timed out", timed_out) if timed_out and self.setting.timeouts else None
 
     def follows(self, name: str, reached: _Reached) -> bool:
         return any(self.is_(name, row, reached.taken) for row in range(reached.taken[-1][0] + 1, self.stop))
@@ -142,7 +144,7 @@ class _Start:
             yield reached
             return
         match tree:
-            case Variable(name):
+            case RowVariable(name):
                 row = reached.next
                 if row >= self.stop:
                     yield replace(reached, asks=True)
@@ -161,7 +163,7 @@ class _Start:
                     yield reached
             case Chain(parts):
                 yield from self.chain(parts, reached)
-            case Choice(parts):
+            case PatternChoice(parts):
                 for part in parts:
                     yield from self.attempts(part, reached)
             case Permutation(parts):

@@ -6,68 +6,34 @@ import random
 from typing import Any
 
 import numpy as np
-import polars as pl
-import pyarrow as pa
 import pytest
 
 from oracles import pattern_cases
-from oracles.pattern_cases import Case
-from oracles.patterns import Expected, matches
-from riverrun.flow.schema import Schema
-from riverrun.patterns.automaton import automaton
-from riverrun.patterns.conditions import read_condition
-from riverrun.patterns.matcher import Matcher, MatchRules
-from riverrun.patterns.program import ColumnSet
-from riverrun.patterns.tables import Found, Outcome, Sequences, Skip
-from riverrun.testing.projection import compute
-
-SCHEMA = pa.schema([("time", pa.int64()), ("x", pa.int64()), ("y", pa.float64()), ("s", pa.string())])
-OUTCOMES = {
-    Outcome.MATCH: "match",
-    Outcome.TIMED_OUT: "timed out",
-    Outcome.MISPLACED: "misplaced",
-}
-SKIPS = {"past": Skip.PAST_LAST, "next": Skip.TO_NEXT, "first": Skip.TO_FIRST, "last": Skip.TO_LAST}
+from oracles.pattern_cases import PatternCase
+from oracles.pattern_matcher import OUTCOMES, computed, matcher_of
+from oracles.patterns import ExpectedMatch, matches
+from riverrun.patterns.matcher import Matcher
+from riverrun.patterns.tables import Found, Outcome, Sequences
 
 
-def matcher_of(case: Case) -> tuple[Matcher, ColumnSet]:
-    columns = ColumnSet(Schema.parse("time bigint, x bigint, y double, s string"))
-    pattern = case.pattern
-    conditions = {n: read_condition(n, sql, pattern.variables, columns) for n, sql in case.define.items()}
-    words = case.setting.after.split()
-    skip = SKIPS[words[1] if words[1] == "past" else words[2]]
-    target = words[3] if len(words) == 4 else None
-    rules = MatchRules(case.setting.within, skip, target, case.setting.timeouts, case.setting.limit)
-    return Matcher(automaton(pattern), conditions, rules), columns
-
-
-def computed(columns: ColumnSet, rows: list[dict[str, Any]]) -> pl.DataFrame:
-    table = pa.Table.from_pylist(rows, SCHEMA)
-    result = compute([str(e) for e in columns.expressions.values()], table) if columns.expressions else table
-    names = list(columns.expressions) or table.column_names
-    frame = pl.from_arrow(result.rename_columns(names))
-    assert isinstance(frame, pl.DataFrame)
-    return frame
-
-
-def shown(matcher: Matcher, found: Found, offset: int) -> list[Expected]:
+def shown(matcher: Matcher, found: Found, offset: int) -> list[ExpectedMatch]:
     names = matcher.automaton.names
     results = []
     for number, outcome in enumerate(found.outcome):
         places = range(found.first[number], found.first[number + 1])
         taken = tuple((int(found.rows[p]) + offset, names[found.variables[p]]) for p in places)
-        results.append((int(found.start[number]) + offset, Expected(OUTCOMES[Outcome(outcome)], taken)))
-    results += [(int(start) + offset, Expected("given up", ())) for start in found.given_up]
+        results.append((int(found.start[number]) + offset, ExpectedMatch(OUTCOMES[Outcome(outcome)], taken)))
+    results += [(int(start) + offset, ExpectedMatch("given up", ())) for start in found.given_up]
     return [expected for _, expected in sorted(results, key=lambda pair: pair[0])]
 
 
-def in_pieces(case: Case, rows: list[dict[str, Any]], rng: random.Random) -> list[Expected]:
+def in_pieces(case: PatternCase, rows: list[dict[str, Any]], rng: random.Random) -> list[ExpectedMatch]:
     """The rows as a stream: those that the watermark has passed, then more of them."""
     matcher, columns = matcher_of(case)
     frame = computed(columns, rows)
     times = np.array([row["time"] for row in rows], np.int64)
     marks = sorted(rng.randint(0, times[-1] + 12) for _ in range(rng.randint(0, 5)))
-    results: list[Expected] = []
+    results: list[ExpectedMatch] = []
     begin = 0
     for watermark, ended in [*((mark, False) for mark in marks), (1 << 60, True)]:
         high = int(np.searchsorted(times, watermark))

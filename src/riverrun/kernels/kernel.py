@@ -38,7 +38,8 @@ class EpochClock:
 @dataclass(frozen=True)
 class Counts:
     """One ledger entry: where the rows of an input went. `read` is the sum of the others but `corrected`, which says how
-    many of the accepted ones came to a window that had been issued, and changed it."""
+    many of the accepted ones came to a window that had been issued, and changed it, and `given_up`: attempts of a pattern
+    that were open for too long."""
 
     read: int = 0
     accepted: int = 0
@@ -47,6 +48,7 @@ class Counts:
     duplicates: int = 0
     quarantined: int = 0
     corrected: int = 0
+    given_up: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,15 @@ class Step:
 
     `changes` has the value columns, `_time` and `_weight`, old rows (-1) before new ones (+1), and no pairs that
     cancel. `late` has, by input, its columns and `_watermark`, the watermark the row missed; `quarantined` its columns
-    and `_error`, what is wrong with the row.
+    and `_error`, what is wrong with the row. `withheld` are results that go to a topic of their own, since they cannot be
+    handed on.
     """
 
     changes: pl.DataFrame
     counts: Mapping[str, Counts]
     late: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     quarantined: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    withheld: pl.DataFrame | None = None
 
 
 class Kernel(Protocol):

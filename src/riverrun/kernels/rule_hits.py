@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -13,13 +12,12 @@ import polars as pl
 from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME
 from riverrun.kernels.matching import ID, STAMP
 from riverrun.kernels.rulebook import RULE_ID
-from riverrun.patterns.tables import Whole
+from riverrun.patterns.results import MatchedRows
 from riverrun.rules.columns import AskedColumns
-from riverrun.rules.measures import MatchedRows
+from riverrun.rules.matches import RuleMatches, joined
 from riverrun.rules.rule import Rule
 from riverrun.rules.search import EpochRows
-from riverrun.state.frames import beside, frame_of, pick, series, take
-from riverrun.state.hashing import Hashes, hash_columns
+from riverrun.state.frames import frame_of, numbers, pick, series, take
 
 START, END, MATCH_ID, MEASURES = "match_start", "match_end", "match_id", "measures"
 
@@ -37,49 +35,31 @@ class Hits:
         hidden = {TIME: pl.Int64(), RECEIVED: STAMP, PARTITION: pl.Int32(), OFFSET: pl.Int64()}
         return pl.DataFrame(schema={RULE_ID: pl.String(), **self.by, **made, **hidden})
 
-    def of(self, found: Sequence[tuple[Rule, MatchedRows]], rows: EpochRows, columns: AskedColumns) -> pl.DataFrame:
+    def of(self, found: Sequence[tuple[Rule, RuleMatches]], rows: EpochRows, columns: AskedColumns) -> pl.DataFrame:
         """The rows of all rules' matches."""
         if not found:
             return self.none
-        owner = np.repeat(np.arange(len(found)), [len(matches.key) for _, matches in found])
-        first = np.concatenate([matches.rows[matches.first[:-1]] for _, matches in found])
-        last = np.concatenate([matches.rows[matches.first[1:] - 1] for _, matches in found])
+        owner = np.repeat(np.arange(len(found)), [matches.count for _, matches in found])
+        matches = joined([(str(rule.written.rule_id), part) for rule, part in found])
+        first, last = matches.rows[matches.first[:-1]], matches.rows[matches.first[1:] - 1]
         start, end = rows.time[first], rows.time[last]
         # what must not follow is known to be absent when the time is over
         waits = np.array([rule.within if len(rule.matcher.automaton.final_absent) else -1 for rule, _ in found])[owner]
         known = np.where(waits < 0, end, start + waits)
-        hashes = _hashes(found, owner, rows)
-        texts = [rule.measures.texts(matches, columns).alias(MEASURES) for rule, matches in found]
+        lines = MatchedRows(rows.frame, matches.found, matches.names, matches.low, every_row=False)
+        match_id, hashes = lines.ids(*(numbers(rows.frame.get_column(name)) for name in ID))
+        texts = [rule.measures.texts(part, columns).alias(MEASURES) for rule, part in found]
         names = pl.Series(RULE_ID, [rule.written.rule_id for rule, _ in found], pl.String)
         made = [
             take(names.to_frame(), owner).to_series(),
-            *take(pick(rows.frame, self.by), first).get_columns(),
+            *(take(pick(rows.frame, self.by), first).get_columns() if self.by else []),
             series(START, start).cast(STAMP),
             series(END, end).cast(STAMP),
-            pl.Series(MATCH_ID, [f"{one:016x}" for one in hashes.tolist()], pl.String),
+            match_id.alias(MATCH_ID),
             pl.concat(texts, rechunk=True),
             series(TIME, known),
             series(RECEIVED, known).cast(STAMP),
-            series(PARTITION, (hashes >> np.uint64(33)).astype(np.int32)),
-            series(OFFSET, (hashes & np.uint64((1 << 62) - 1)).astype(np.int64)),
+            series(PARTITION, (hashes[0] >> np.uint64(40)).astype(np.int32)),
+            series(OFFSET, (hashes[1] >> np.uint64(2)).astype(np.int64)),
         ]
         return frame_of(made)
-
-
-def _hashes(found: Sequence[tuple[Rule, MatchedRows]], owner: Whole, rows: EpochRows) -> Hashes:
-    """A number for each match: of the rule, and of the positions and variables of its rows, one after the other."""
-    variables = [np.array([_number(name) for name in one.names], np.uint64)[one.variables] for _, one in found]
-    lengths = np.concatenate([np.diff(one.first) for _, one in found])
-    first = np.cumsum(lengths) - lengths
-    nth = np.arange(lengths.sum()) - np.repeat(first, lengths)
-    ids = take(pick(rows.frame, ID), np.concatenate([one.rows for _, one in found]))
-    said = (np.concatenate(variables) ^ nth.astype(np.uint64)).view(np.int64)
-    summed = np.add.reduceat(hash_columns(beside(ids, [series("_said", said)]), [*ID, "_said"]), first)
-    names = np.array([_number(rule.written.rule_id or "") for rule, _ in found], np.uint64)
-    mixed = (summed ^ names[owner]) * np.uint64(0xBF58476D1CE4E5B9)
-    return mixed ^ (mixed >> np.uint64(31))
-
-
-@cache
-def _number(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

@@ -27,7 +27,7 @@ from riverrun.kernels.rule_places import ALONE, PlaceEntries, Places
 from riverrun.kernels.rulebook import ActiveRule, Rulebook, RuleLimits
 from riverrun.kernels.weights import refuse_retractions, weighted
 from riverrun.rules.columns import AskedColumns
-from riverrun.rules.measures import MatchedRows
+from riverrun.rules.matches import RuleMatches
 from riverrun.rules.rule import Rule
 from riverrun.rules.search import EpochRows, RuleFound, Searched, Starts, search_rule
 from riverrun.state.frames import Mask, beside, constant, keep, numbers, pick, stack, take, typed
@@ -146,7 +146,7 @@ class _Epoch:
         starts = Starts(rows, shared, used, lookback)
         budget = kernel.limits.budget(self._came)
         epoch = Searched(rows, starts, columns, min(clock.end, MAX_TIME), clock.end >= MAX_TIME, budget)
-        hits: list[tuple[Rule, MatchedRows]] = []
+        hits: list[tuple[Rule, RuleMatches]] = []
         before, none = self._before.by_rule(), PlaceEntries.joined([])
         changed = []
         for active in rules:
@@ -155,11 +155,11 @@ class _Epoch:
             if found is None:
                 self._after.append(self._resting(known))
                 continue
-            if len(found.matches.key):
+            if found.matches.count:
                 hits.append((active.rule, found.matches))
             entries = self._opened(active, found)
             opened = int((~entries.beyond).sum()) - int((~known.beyond).sum())
-            active.note(len(found.matches.key), opened, found.steps)
+            active.note(found.matches.count, opened, found.steps)
             if (wrong := active.exceeded(kernel.limits, budget, found.steps)) is not None:
                 active.switch_off(wrong)
                 self._beyond.append((active, wrong))

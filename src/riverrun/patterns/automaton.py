@@ -14,7 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from riverrun.patterns.language import unreadable
-from riverrun.patterns.tree import ANY, Chain, Choice, Gap, Pattern, Permutation, Repeat, Tree, Variable, walk
+from riverrun.patterns.tree import (
+    ANY,
+    Chain,
+    Gap,
+    MatchPattern,
+    PatternChoice,
+    Permutation,
+    Repeat,
+    RowVariable,
+    Tree,
+    walk,
+)
 
 ACCEPT = -1
 SKIPPED = -1
@@ -59,7 +70,7 @@ class Automaton:
         return frozenset(self.names[number] for number in taken if number != SKIPPED)
 
 
-def automaton(pattern: Pattern) -> Automaton:
+def automaton(pattern: MatchPattern) -> Automaton:
     """The automaton of a pattern; refused where it is too large."""
     return _Builder(pattern).build()
 
@@ -67,7 +78,7 @@ def automaton(pattern: Pattern) -> Automaton:
 class _Builder:
     """Nodes of a graph with empty moves, from the end of the pattern to its beginning."""
 
-    def __init__(self, pattern: Pattern) -> None:
+    def __init__(self, pattern: MatchPattern) -> None:
         self.pattern = pattern
         self.names = tuple(dict.fromkeys([*pattern.variables, ANY]))
         self.taken: list[tuple[int, tuple[int, ...], int]] = []  # variable or SKIPPED, absent ones, the node after it
@@ -131,7 +142,7 @@ class _Builder:
 
     def tree(self, tree: Tree, after: int) -> int:
         match tree:
-            case Variable(name):
+            case RowVariable(name):
                 return self.take(self.names.index(name), (), after)
             case Gap(absent):
                 again = self.move()
@@ -142,7 +153,7 @@ class _Builder:
                 for part in reversed(parts):
                     after = self.tree(part, after)
                 return after
-            case Choice(parts):
+            case PatternChoice(parts):
                 return self.move(*(self.tree(part, after) for part in parts))
             case Permutation(parts):
                 return self.permutation(parts, after)
@@ -150,7 +161,7 @@ class _Builder:
                 return self.repeat(tree, after)
 
     def permutation(self, parts: tuple[Tree, ...], after: int) -> int:
-        if all(isinstance(part, Variable) for part in parts):
+        if all(isinstance(part, RowVariable) for part in parts):
             return self.shared(parts, after)
         return self.move(*(self.tree(Chain(order), after) for order in permutations(parts)))
 

@@ -19,14 +19,14 @@ from riverrun.flow.lexer import lexemes
 from riverrun.flow.parser import parse
 from riverrun.flow.schema import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, is_integral
 from riverrun.flow.syntax import VOID, Call, Cast, Constant, Name, Tree, UnknownSyntax, walk
-from riverrun.patterns.navigation import CURRENT, Rewritten, RowOf, TotalOf, ValueOf, rewrite
+from riverrun.patterns.navigation import CURRENT, NavigatedText, RowOf, TotalOf, ValueOf, rewrite
 from riverrun.patterns.program import (
+    CodedConstant,
     ColumnSet,
-    Load,
-    Program,
+    RowProgram,
+    RowTotal,
+    RowValue,
     Step,
-    Sum,
-    Text,
     is_coded,
     is_number,
     is_real,
@@ -71,14 +71,14 @@ _SEES_NULLS = frozenset(
 
 
 @dataclass(frozen=True)
-class Condition:
+class VariableCondition:
     """When a row is a variable: a column is true, and programs are."""
 
     column: str | None = None
-    programs: tuple[Program, ...] = ()
+    programs: tuple[RowProgram, ...] = ()
 
 
-def read_condition(name: str, sql: str, variables: Collection[str], columns: ColumnSet) -> Condition:
+def read_condition(name: str, sql: str, variables: Collection[str], columns: ColumnSet) -> VariableCondition:
     """The condition of a variable; what it reads of single rows is added to `columns`."""
     rewritten = _seen_by(rewrite(sql, variables), name)
     try:
@@ -86,15 +86,15 @@ def read_condition(name: str, sql: str, variables: Collection[str], columns: Col
     except UnknownSyntax as error:
         if rewritten.parts:
             raise Invalid(f"{name}: {error.message}", hint=error.hint) from None
-        return Condition(_truth(name, [rewritten.sql], columns))
-    reading = _Reading(name, rewritten, columns)
+        return VariableCondition(_truth(name, [rewritten.sql], columns))
+    reading = _ConditionReading(name, rewritten, columns)
     single, programs = [], []
     for part in _conjuncts(tree):
         if reading.rows(part) <= {CURRENT}:
             single.append(reading.restored(part.text))
         else:
             programs.append(reading.program(part))
-    return Condition(_truth(name, single, columns) if single else None, tuple(programs))
+    return VariableCondition(_truth(name, single, columns) if single else None, tuple(programs))
 
 
 def _truth(name: str, parts: Sequence[str], columns: ColumnSet) -> str:
@@ -107,7 +107,7 @@ def _truth(name: str, parts: Sequence[str], columns: ColumnSet) -> str:
     return column
 
 
-def _seen_by(rewritten: Rewritten, name: str) -> Rewritten:
+def _seen_by(rewritten: NavigatedText, name: str) -> NavigatedText:
     """A row that is tried as a variable is the last row of it, and of the match."""
     parts: dict[str, ValueOf | TotalOf] = {}
     for key, part in rewritten.parts.items():
@@ -130,10 +130,10 @@ def _conjuncts(tree: Tree) -> list[Tree]:
     return [tree]
 
 
-class _Reading:
+class _ConditionReading:
     """One condition on its way to a program."""
 
-    def __init__(self, name: str, rewritten: Rewritten, columns: ColumnSet) -> None:
+    def __init__(self, name: str, rewritten: NavigatedText, columns: ColumnSet) -> None:
         self.name = name
         self.parts: Mapping[str, ValueOf | TotalOf] = rewritten.parts
         self.columns = columns
@@ -165,12 +165,12 @@ class _Reading:
                 found.add(CURRENT if known is None else known.row if isinstance(known, ValueOf) else known)
         return found
 
-    def program(self, tree: Tree) -> Program:
+    def program(self, tree: Tree) -> RowProgram:
         self.steps = []
         kind = self.value(tree)
         if kind != BOOLEAN:
             self.refuse(tree, f"is {kind}, not boolean", "A condition compares")
-        return Program(tuple(self.steps))
+        return RowProgram(tuple(self.steps))
 
     def value(self, tree: Tree) -> Type:
         """Adds the steps that compute a tree; the type of what they leave."""
@@ -190,7 +190,7 @@ class _Reading:
     def load(self, tree: Tree, row: RowOf) -> Type:
         column = self.columns.add(self.restored(tree.text))
         kind = self.columns.type_of(column)
-        self.steps.append(Load(Op.LOAD_REAL if is_real(kind) else Op.LOAD_WHOLE, column, row))
+        self.steps.append(RowValue(Op.LOAD_REAL if is_real(kind) else Op.LOAD_WHOLE, column, row))
         return kind
 
     def constant(self, tree: Constant) -> Type:
@@ -202,13 +202,13 @@ class _Reading:
         elif isinstance(tree.value, int):
             self.steps.append(int(tree.value))
         else:
-            self.steps.append(Text(tree.value, tree.type))
+            self.steps.append(CodedConstant(tree.value, tree.type))
         return tree.type
 
     def total(self, tree: Tree, total: TotalOf) -> Type:
         function, variable = total.function, total.variable
         if total.sql is None:
-            self.steps.append(Sum(Op.COUNT, function, variable))
+            self.steps.append(RowTotal(Op.COUNT, function, variable))
             return BIGINT
         column = self.columns.add(total.sql)
         kind = self.columns.type_of(column)
@@ -217,7 +217,7 @@ class _Reading:
         elif function in ("sum", "avg") and not is_number(kind):
             self.refuse(tree, f"adds up {kind}")
         result = {"count": BIGINT, "avg": DOUBLE, "sum": DOUBLE if is_real(kind) else BIGINT}.get(function, kind)
-        self.steps.append(Sum(Op.TOTAL_REAL if is_real(result) else Op.TOTAL_WHOLE, function, variable, column))
+        self.steps.append(RowTotal(Op.TOTAL_REAL if is_real(result) else Op.TOTAL_WHOLE, function, variable, column))
         return result
 
     def computed(self, tree: Tree) -> Type:
@@ -324,9 +324,9 @@ class _Reading:
     def as_double(self) -> None:
         """The last step loads a decimal: it loads a double instead."""
         last = self.steps.pop()
-        assert isinstance(last, Load)
+        assert isinstance(last, RowValue)
         column = self.columns.add(f"cast({self.columns.expressions[last.column]} as double)")
-        self.steps.append(Load(Op.LOAD_REAL, column, last.row))
+        self.steps.append(RowValue(Op.LOAD_REAL, column, last.row))
 
     def kind_of(self, tree: Tree, values: Sequence[Tree]) -> Type:
         """The type that values are compared in. Their steps are not added."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from riverrun.patterns.compiled import compiled
-from riverrun.patterns.tables import Base, Op, Real, Total, Whole
+from riverrun.patterns.tables import Base, Op, Real, TotalKind, Whole
 
 DEEPEST = 64
 """Values that an expression may have on the stack."""
@@ -17,7 +17,7 @@ _NONE: Any = np.int64(0)  # a number written out would be compiled apart
 _ONE: Any = np.int64(1)
 
 
-class Path(NamedTuple):
+class AttemptPath(NamedTuple):
     """The rows taken so far, and what is known of them. An entry has its row, the variable it was taken as (-1: skipped),
     the entry before it of the same variable, the one before it that was not skipped, and a hash of what code can ask of
     the entries before it. `marks` has for each variable, and then for all, the last and the first entry and how many there
@@ -37,7 +37,7 @@ LAST, FIRST, COUNT = 0, 1, 2
 
 @compiled
 def new_path(depth: int, variables: int, totals: int) -> Any:
-    return Path(
+    return AttemptPath(
         np.zeros((depth + 3, 5), np.int64),
         np.zeros((variables, 3), np.int64),
         np.zeros((2 * totals, depth + 3), np.int64),
@@ -107,16 +107,16 @@ def _add(tables: Any, rows: Any, path: Any, k: int, depth: int, row: int) -> Non
     seen = path.totals[many + k, depth]
     if is_real:
         real, before = rows.real[column, row], path.totals_real[k, depth]
-        if seen > 0 and (function in (Total.SUM, Total.AVG)):
+        if seen > 0 and (function in (TotalKind.SUM, TotalKind.AVG)):
             real += before
-        elif seen > 0 and ((function == Total.MIN) == _less(before, real)):
+        elif seen > 0 and ((function == TotalKind.MIN) == _less(before, real)):
             real = before
         path.totals_real[k, at] = real
     else:
         whole, earlier = rows.whole[column, row], path.totals[k, depth]
-        if seen > 0 and (function in (Total.SUM, Total.AVG)):
+        if seen > 0 and (function in (TotalKind.SUM, TotalKind.AVG)):
             whole += earlier
-        elif seen > 0 and ((function == Total.MIN) == (earlier < whole)):
+        elif seen > 0 and ((function == TotalKind.MIN) == (earlier < whole)):
             whole = earlier
         path.totals[k, at] = whole
     path.totals[many + k, at] = seen + 1
@@ -190,7 +190,7 @@ def holds(tables: Any, rows: Any, path: Any, pc: int, depth: int, low: int, row:
         elif op == Op.TOTAL_WHOLE:
             top += 1
             seen = path.totals[many + a, depth]
-            if tables.totals[a, 0] == Total.COUNT:
+            if tables.totals[a, 0] == TotalKind.COUNT:
                 stack[top], null[top] = seen, 0
             else:
                 stack[top], null[top] = path.totals[a, depth], seen == 0
@@ -199,7 +199,7 @@ def holds(tables: Any, rows: Any, path: Any, pc: int, depth: int, low: int, row:
             seen = path.totals[many + a, depth]
             null[top] = seen == 0
             value = path.totals_real[a, depth] if tables.totals[a, 3] else float(path.totals[a, depth])
-            real[top] = value / max(seen, 1) if tables.totals[a, 0] == Total.AVG else value
+            real[top] = value / max(seen, 1) if tables.totals[a, 0] == TotalKind.AVG else value
         elif op == Op.COUNT:
             top += 1
             stack[top], null[top] = path.marks[a, COUNT], 0

@@ -13,13 +13,13 @@ from typing import NoReturn
 from riverrun.errors import Invalid
 from riverrun.patterns.tree import (
     Chain,
-    Choice,
     Gap,
-    Pattern,
+    MatchPattern,
+    PatternChoice,
     Permutation,
     Repeat,
+    RowVariable,
     Tree,
-    Variable,
     can_be_empty,
     walk,
 )
@@ -36,14 +36,14 @@ def unreadable(text: str, at: int, why: str, hint: str | None = None) -> Invalid
     return Invalid(f"pattern: {why}{f'. {hint}' if hint else ''}\n    {shown}\n    {' ' * column}^")
 
 
-def parse(text: str) -> Pattern:
+def parse(text: str) -> MatchPattern:
     """The pattern that a text is."""
     if not isinstance(text, str):
         raise Invalid(f"a pattern is a string, not {text!r}", hint='Write "a -> b"')
-    return _Parser(text).pattern()
+    return _PatternParser(text).pattern()
 
 
-def refuse_endless(pattern: Pattern, conditions: Collection[str]) -> None:
+def refuse_endless(pattern: MatchPattern, conditions: Collection[str]) -> None:
     """Refuse a pattern whose attempts can go on for ever; `conditions` are the variables that have one."""
     why = "needs within: attempts would stay open for ever"
     hint = 'Say how long a match may take: within="10 minutes"'
@@ -52,12 +52,12 @@ def refuse_endless(pattern: Pattern, conditions: Collection[str]) -> None:
             case Gap(at=at):
                 raise unreadable(pattern.text, at, f"-> {why}", hint)
             case Repeat(inner, high=None, at=at):
-                loose = [one.name for one in walk(inner) if isinstance(one, Variable) and one.name not in conditions]
+                loose = [one.name for one in walk(inner) if isinstance(one, RowVariable) and one.name not in conditions]
                 if loose:
                     raise unreadable(pattern.text, at, f"a loop over {loose[0]}, which every row is, {why}", hint)
 
 
-class _Parser:
+class _PatternParser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens: list[tuple[str, str, int]] = []
@@ -84,7 +84,7 @@ class _Parser:
             return text
         return None
 
-    def pattern(self) -> Pattern:
+    def pattern(self) -> MatchPattern:
         if self.tokens[0][0] == "end":
             self.fail("is empty", hint='Name what a row can be: "a -> b"')
         tree = self.choice(whole=True)
@@ -92,7 +92,7 @@ class _Parser:
             self.unexpected()
         if can_be_empty(tree):
             self.fail("can match no row at all", 0, "At least one part must be there: a+ instead of a*")
-        return Pattern(self.text, tree, self.absent)
+        return MatchPattern(self.text, tree, self.absent)
 
     def unexpected(self) -> NoReturn:
         kind, text, at = self.tokens[self.next]
@@ -111,7 +111,7 @@ class _Parser:
             return parts[0]
         if whole and self.absent:
             self.fail("! at the end is about the whole pattern", first, "Put the alternatives in brackets: (a | b) !x")
-        return Choice(tuple(parts))
+        return PatternChoice(tuple(parts))
 
     def chain(self, whole: bool) -> Tree:
         parts: list[Tree] = [self.item()]
@@ -163,7 +163,7 @@ class _Parser:
             self.next += 1
             if text.lower() == "permute" and self.took("("):
                 return self.permutation(at)
-            return Variable(_name(text), at)
+            return RowVariable(_name(text), at)
         if self.took("("):
             if self.tokens[self.next][1] == ")":
                 self.fail("an empty group matches no row")

@@ -24,10 +24,10 @@ import polars as pl
 
 from riverrun.patterns.automaton import SKIPPED, Automaton, automaton
 from riverrun.patterns.coding import coded, is_coded_column, is_real_column, real_values, whole_values
-from riverrun.patterns.conditions import Condition
+from riverrun.patterns.conditions import VariableCondition
 from riverrun.patterns.language import parse
-from riverrun.patterns.program import BASES, FUNCTIONS, Load, Program, Sum, Text
-from riverrun.patterns.tables import Bits, Found, Op, Rows, Rules, Sequences, Skip, Tables, Whole
+from riverrun.patterns.program import BASES, FUNCTIONS, CodedConstant, RowProgram, RowTotal, RowValue
+from riverrun.patterns.tables import Bits, Found, Op, PatternTables, SearchRules, SequenceRows, Sequences, Skip, Whole
 from riverrun.patterns.tree import ANY
 from riverrun.state.frames import true
 
@@ -52,7 +52,7 @@ class Matcher:
     """A pattern, what its variables are, and its rules. Variables without a condition are every row."""
 
     automaton: Automaton
-    conditions: Mapping[str, Condition]
+    conditions: Mapping[str, VariableCondition]
     rules: MatchRules
 
     @cached_property
@@ -72,11 +72,11 @@ class Matcher:
         return not len(self.automaton.final_absent) and not any(self._histories.values())
 
     @cached_property
-    def _programs(self) -> tuple[Program, ...]:
+    def _programs(self) -> tuple[RowProgram, ...]:
         return tuple(program for condition in self.conditions.values() for program in condition.programs)
 
     @cached_property
-    def _histories(self) -> Mapping[str, tuple[Program, ...]]:
+    def _histories(self) -> Mapping[str, tuple[RowProgram, ...]]:
         """The programs of each variable that ask for rows of the match."""
         return {
             name: tuple(program for program in condition.programs if not program.looks_back_only)
@@ -86,25 +86,25 @@ class Matcher:
     @cached_property
     def _loaded(self) -> tuple[str, ...]:
         steps = [step for program in self._programs for step in program.steps]
-        named = [step.column for step in steps if isinstance(step, Load | Sum) and step.column is not None]
+        named = [step.column for step in steps if isinstance(step, RowValue | RowTotal) and step.column is not None]
         return tuple(dict.fromkeys(named))
 
     @cached_property
-    def _sums(self) -> tuple[Sum, ...]:
+    def _sums(self) -> tuple[RowTotal, ...]:
         steps = [step for program in self._programs for step in program.steps]
-        return tuple(dict.fromkeys(step for step in steps if isinstance(step, Sum) and step.op != Op.COUNT))
+        return tuple(dict.fromkeys(step for step in steps if isinstance(step, RowTotal) and step.op != Op.COUNT))
 
     @cached_property
-    def _texts(self) -> tuple[Text, ...]:
+    def _texts(self) -> tuple[CodedConstant, ...]:
         steps = [step for program in self._programs for step in program.steps]
-        return tuple(dict.fromkeys(step for step in steps if isinstance(step, Text)))
+        return tuple(dict.fromkeys(step for step in steps if isinstance(step, CodedConstant)))
 
     @classmethod
-    def look_back(cls, program: Program, frame: pl.DataFrame, time: Whole, sequences: Sequences) -> Bits:
+    def look_back(cls, program: RowProgram, frame: pl.DataFrame, time: Whole, sequences: Sequences) -> Bits:
         """Where a program is true that asks for the current row and those before it, and for nothing else."""
         from riverrun.patterns.evaluation import evaluate
 
-        alone = cls(automaton(parse(ANY)), {ANY: Condition(None, (program,))}, MatchRules())
+        alone = cls(automaton(parse(ANY)), {ANY: VariableCondition(None, (program,))}, MatchRules())
         tables, rows = alone._prepared(frame, time)
         truth = np.empty(frame.height, np.uint8)
         evaluate(tables, rows, sequences.low, sequences.high, alone._begins[ANY][0], truth)
@@ -134,7 +134,7 @@ class Matcher:
         rows = rows._replace(
             bits=np.concatenate([rows.bits, np.array(lines, np.uint8).reshape(len(lines), frame.height)])
         )
-        rules = Rules(
+        rules = SearchRules(
             within=-1 if self.rules.within is None else self.rules.within,
             watermark=watermark,
             ended=ended,
@@ -154,16 +154,16 @@ class Matcher:
             return None
         return true(frame.get_column(condition.column)).astype(np.uint8)
 
-    def _eager(self, name: str) -> list[Program]:
+    def _eager(self, name: str) -> list[RowProgram]:
         condition = self.conditions.get(name)
         return [] if condition is None else [p for p in condition.programs if p.looks_back_only]
 
-    def _prepared(self, frame: pl.DataFrame, time: Whole) -> tuple[Tables, Rows]:
+    def _prepared(self, frame: pl.DataFrame, time: Whole) -> tuple[PatternTables, SequenceRows]:
         columns = [frame.get_column(name) for name in self._loaded]
         real = [column for column in columns if is_real_column(column)]
         whole = [column for column in columns if not is_real_column(column)]
         codes: dict[str, Whole] = {}
-        constants: dict[Text, int] = {}
+        constants: dict[CodedConstant, int] = {}
         kinds = dict.fromkeys(column.dtype for column in whole if is_coded_column(column))
         for kind in kinds:
             alike = [column for column in whole if column.dtype == kind]
@@ -175,7 +175,7 @@ class Matcher:
         reals, real_there = real_values(real, frame.height)
         lines = {column.name: line for columns in (whole, real) for line, column in enumerate(columns)}
         tables = self._tables(lines, {column.name for column in real}, constants)
-        rows = Rows(
+        rows = SequenceRows(
             time=np.require(time, np.int64, ["C", "W", "O"]),
             bits=np.concatenate([whole_there, real_there]),
             whole=wholes,
@@ -194,7 +194,9 @@ class Matcher:
                 at += len(program.steps) + 1
         return begins
 
-    def _tables(self, lines: Mapping[str, int], real: set[str], constants: Mapping[Text, int]) -> Tables:
+    def _tables(
+        self, lines: Mapping[str, int], real: set[str], constants: Mapping[CodedConstant, int]
+    ) -> PatternTables:
         names, every = self.automaton.names, len(self.automaton.names)
         code: list[tuple[int, ...]] = []
         reals: list[float] = []
@@ -203,20 +205,20 @@ class Matcher:
         def number(variable: str | None) -> int:
             return every if variable is None else names.index(variable)
 
-        def add(program: Program) -> None:
+        def add(program: RowProgram) -> None:
             for step in program.steps:
                 match step:
                     case Op():
                         code.append((step, 0, 0, 0, 0, 0))
-                    case Load(op, column, row):
+                    case RowValue(op, column, row):
                         of = number(row.variable)
                         if row.base != "current":
                             variables[of, 2] = 1
                         code.append((op, lines[column], BASES[row.base], of, row.n, row.back))
-                    case Sum(Op.COUNT, _, variable):
+                    case RowTotal(Op.COUNT, _, variable):
                         variables[number(variable), 2] = 1
                         code.append((Op.COUNT, number(variable), 0, 0, 0, 0))
-                    case Sum(op, _, variable):
+                    case RowTotal(op, _, variable):
                         variables[number(variable), 2] = 1
                         code.append((op, self._sums.index(step), 0, 0, 0, 0))
                     case None:
@@ -225,7 +227,9 @@ class Matcher:
                         code.append((Op.REAL, len(reals), 0, 0, 0, 0))
                         reals.append(step)
                     case _:
-                        code.append((Op.WHOLE, constants[step] if isinstance(step, Text) else int(step), 0, 0, 0, 0))
+                        code.append(
+                            (Op.WHOLE, constants[step] if isinstance(step, CodedConstant) else int(step), 0, 0, 0, 0)
+                        )
 
         for name in self.conditions:
             for program in self._eager(name):
@@ -248,7 +252,7 @@ class Matcher:
         states[:, 1] = automaton.first
         states[:-1, 2] = automaton.absent_first
         states[-1, 2] = len(automaton.absent)
-        return Tables(
+        return PatternTables(
             states=states,
             targets=automaton.targets,
             absent=automaton.absent,

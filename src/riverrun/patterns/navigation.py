@@ -57,14 +57,14 @@ class TotalOf:
 
 
 @dataclass(frozen=True)
-class Rewritten:
+class NavigatedText:
     """A text with names for its parts that are about other rows."""
 
     sql: str
     parts: Mapping[str, ValueOf | TotalOf] = field(default_factory=dict)
 
 
-def rewrite(sql: str, variables: Collection[str]) -> Rewritten:
+def rewrite(sql: str, variables: Collection[str]) -> NavigatedText:
     """The text with its parts apart; `variables` are those of the pattern, in lower case."""
     if not isinstance(sql, str):
         raise Invalid(f"an expression is a string of Spark SQL, not {sql!r}")
@@ -72,7 +72,7 @@ def rewrite(sql: str, variables: Collection[str]) -> Rewritten:
     try:
         words = lexemes(text)
     except UnknownSyntax:
-        return Rewritten(text)  # Spark may know it; it speaks of the current row
+        return NavigatedText(text)  # Spark may know it; it speaks of the current row
     return _Rewriting(text, words, variables).whole()
 
 
@@ -86,7 +86,7 @@ class _Rewriting:
     def refuse(self, why: str, hint: str | None = None) -> NoReturn:
         raise Invalid(f"{self.sql!r}: {why}", hint=hint)
 
-    def whole(self) -> Rewritten:
+    def whole(self) -> NavigatedText:
         pieces, at, place = [], 0, 0
         while place < len(self.words) - 1:
             found = self.part(place)
@@ -97,7 +97,7 @@ class _Rewriting:
             name = self.parts.setdefault(part, f"_r{len(self.parts)}")
             pieces += [self.sql[at : self.words[place].start], name]
             at, place = self.words[behind - 1].end, behind
-        return Rewritten("".join([*pieces, self.sql[at:]]), {name: part for part, name in self.parts.items()})
+        return NavigatedText("".join([*pieces, self.sql[at:]]), {name: part for part, name in self.parts.items()})
 
     def is_mark(self, place: int, text: str) -> bool:
         return self.words[place].kind == "mark" and self.words[place].text == text

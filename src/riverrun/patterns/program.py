@@ -11,11 +11,11 @@ from riverrun.flow.coercion import FLOAT, is_datetime, is_interval
 from riverrun.flow.expressions import Expression, expression
 from riverrun.flow.schema import BOOLEAN, DATE, DOUBLE, Schema, is_integral
 from riverrun.patterns.navigation import RowOf
-from riverrun.patterns.tables import Base, Op, Total
+from riverrun.patterns.tables import Base, Op, TotalKind
 
 
 @dataclass(frozen=True)
-class Load:
+class RowValue:
     """A value of one row: a column, and which row."""
 
     op: Op
@@ -24,7 +24,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Sum:
+class RowTotal:
     """A total of a column over the rows of a variable (None: all rows of the match); without a column, their number."""
 
     op: Op
@@ -34,19 +34,19 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Text:
+class CodedConstant:
     """A constant that is compared with the codes of a column's values."""
 
     value: object
     type: Type
 
 
-Step = Op | Load | Sum | Text | int | float | None
+Step = Op | RowValue | RowTotal | CodedConstant | int | float | None
 """One step of a program: None is null, a number a constant."""
 
 
 @dataclass(frozen=True)
-class Program:
+class RowProgram:
     """A condition, in the order in which it is computed."""
 
     steps: tuple[Step, ...]
@@ -55,19 +55,22 @@ class Program:
     def looks_back_only(self) -> bool:
         """Whether it asks for nothing but the current row and those before it: it is the same in every match."""
         return not any(
-            isinstance(step, Sum) or (isinstance(step, Load) and step.row.base != "current") for step in self.steps
+            isinstance(step, RowTotal) or (isinstance(step, RowValue) and step.row.base != "current")
+            for step in self.steps
         )
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns it reads."""
-        named = [step.column for step in self.steps if isinstance(step, Load | Sum) and step.column is not None]
+        named = [
+            step.column for step in self.steps if isinstance(step, RowValue | RowTotal) and step.column is not None
+        ]
         return tuple(dict.fromkeys(named))
 
     @property
     def back(self) -> int:
         """How many rows before a row of the match it asks for."""
-        return max((step.row.back for step in self.steps if isinstance(step, Load)), default=0)
+        return max((step.row.back for step in self.steps if isinstance(step, RowValue)), default=0)
 
 
 @dataclass
@@ -115,10 +118,10 @@ def is_number(kind: Type) -> bool:
 
 
 BASES: Mapping[str, Base] = {"current": Base.CURRENT, "last": Base.LAST, "first": Base.FIRST}
-FUNCTIONS: Mapping[str, Total] = {
-    "sum": Total.SUM,
-    "min": Total.MIN,
-    "max": Total.MAX,
-    "count": Total.COUNT,
-    "avg": Total.AVG,
+FUNCTIONS: Mapping[str, TotalKind] = {
+    "sum": TotalKind.SUM,
+    "min": TotalKind.MIN,
+    "max": TotalKind.MAX,
+    "count": TotalKind.COUNT,
+    "avg": TotalKind.AVG,
 }

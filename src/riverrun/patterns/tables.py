@@ -62,7 +62,7 @@ class Base(IntEnum):
     FIRST = 2
 
 
-class Total(IntEnum):
+class TotalKind(IntEnum):
     """What is computed of the rows of a variable."""
 
     SUM = 0
@@ -92,13 +92,13 @@ class Outcome(IntEnum):
     GIVEN_UP = 5
 
 
-class Tables(NamedTuple):
+class PatternTables(NamedTuple):
     """A pattern, as few arrays as possible: each is passed from function to function.
 
     `states` has for each state its variable, where its targets begin, and where the variables begin that must be absent;
     then a line for the states that a match begins with, and one that ends the lists. `variables` has for each variable the
-    line of `Rows.bits` that must be true (-1: none), where its code begins (-1: none), and whether code asks which rows it
-    had; the last line stands for all rows of the match."""
+    line of `SequenceRows.bits` that must be true (-1: none), where its code begins (-1: none), and whether code asks which
+    rows it had; the last line stands for all rows of the match."""
 
     states: Whole  # two dimensions: variable, targets, absent
     targets: Whole
@@ -110,7 +110,7 @@ class Tables(NamedTuple):
     totals: Whole  # two dimensions: function, variable, column, whether it is real
 
 
-class Rows(NamedTuple):
+class SequenceRows(NamedTuple):
     """Rows of many sequences, one after the other, each in order. Matrices have a line for each column; `bits` has the
     truth of conditions, and before that whether there is a value in each column of `whole`, then of `real`."""
 
@@ -128,7 +128,7 @@ class Sequences(NamedTuple):
     high: Whole
 
 
-class Rules(NamedTuple):
+class SearchRules(NamedTuple):
     """What is the same for all sequences. `within` is -1 where there is none; rows before `watermark` are all there. A search
     that has taken more steps than `budget` ends where it is."""
 

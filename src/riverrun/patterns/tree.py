@@ -10,7 +10,7 @@ ANY = "_"
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class RowVariable:
     """One row that is this variable; names are in lower case."""
 
     name: str
@@ -33,7 +33,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PatternChoice:
     """One of several; earlier ones are preferred."""
 
     parts: tuple[Tree, ...]
@@ -58,11 +58,11 @@ class Permutation:
     at: int = 0
 
 
-Tree = Variable | Gap | Chain | Choice | Repeat | Permutation
+Tree = RowVariable | Gap | Chain | PatternChoice | Repeat | Permutation
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class MatchPattern:
     """A whole pattern: the tree, and the variables that no row may be after the match until its time is over."""
 
     text: str
@@ -78,13 +78,13 @@ class Pattern:
     @property
     def matched(self) -> tuple[str, ...]:
         """The names of those that rows of a match can be."""
-        return tuple(dict.fromkeys(part.name for part in walk(self.tree) if isinstance(part, Variable)))
+        return tuple(dict.fromkeys(part.name for part in walk(self.tree) if isinstance(part, RowVariable)))
 
 
 def parts_of(tree: Tree) -> tuple[Tree, ...]:
     """What a tree is made of."""
     match tree:
-        case Chain() | Choice() | Permutation():
+        case Chain() | PatternChoice() | Permutation():
             return tree.parts
         case Repeat():
             return (tree.part,)
@@ -101,11 +101,11 @@ def walk(tree: Tree) -> Iterator[Tree]:
 def can_be_empty(tree: Tree) -> bool:
     """Whether it matches no row at all."""
     match tree:
-        case Variable():
+        case RowVariable():
             return False
         case Gap():
             return True
-        case Choice():
+        case PatternChoice():
             return any(can_be_empty(part) for part in tree.parts)
         case Repeat():
             return tree.low == 0 or can_be_empty(tree.part)
@@ -114,7 +114,7 @@ def can_be_empty(tree: Tree) -> bool:
 
 def _names(tree: Tree) -> tuple[str, ...]:
     match tree:
-        case Variable():
+        case RowVariable():
             return (tree.name,)
         case Gap():
             return tree.absent

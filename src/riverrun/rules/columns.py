@@ -25,9 +25,9 @@ from riverrun.flow.expressions import Expression
 from riverrun.flow.parser import parse
 from riverrun.flow.schema import BOOLEAN, Schema
 from riverrun.flow.syntax import Call, Tree, UnknownSyntax
-from riverrun.patterns.conditions import Condition
+from riverrun.patterns.conditions import VariableCondition
 from riverrun.patterns.matcher import Matcher
-from riverrun.patterns.program import ColumnSet, Program
+from riverrun.patterns.program import ColumnSet, RowProgram
 from riverrun.patterns.tables import Sequences, Whole
 from riverrun.rules.comparisons import ComparedColumn, Comparison, comparisons
 from riverrun.state.frames import Mask, frame_of, from_arrow, pick, take, to_arrow, true
@@ -37,7 +37,7 @@ _ROWS = "rows"
 
 
 @dataclass(frozen=True)
-class Asked:
+class RowQuestion:
     """A value of each row: a column as it is, or an expression of DuckDB; or, where only its truth counts, comparisons
     and expressions that are all true."""
 
@@ -52,7 +52,7 @@ class Truth:
     are."""
 
     column: str | None
-    programs: tuple[Program, ...] = ()
+    programs: tuple[RowProgram, ...] = ()
 
 
 class RuleColumns:
@@ -61,7 +61,7 @@ class RuleColumns:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.columns = ColumnSet(schema)
-        self.asked: dict[str, Asked] = {}
+        self.asked: dict[str, RowQuestion] = {}
         self.truths: dict[str, Truth] = {}
         self._named: dict[Truth, str] = {}
         self._statements: dict[tuple[str, ...], tuple[Statement, pa.Schema]] = {}
@@ -70,18 +70,18 @@ class RuleColumns:
     def _fields(self) -> pa.Schema:
         return pa.schema([(name, ddl.to_arrow(kind)) for name, kind in self.schema.columns if kind is not None])
 
-    def settle(self, condition: Condition) -> Condition:
+    def settle(self, condition: VariableCondition) -> VariableCondition:
         """A condition with all that does not depend on the match as one column of its own."""
         back = tuple(program for program in condition.programs if program.looks_back_only)
         rest = tuple(program for program in condition.programs if not program.looks_back_only)
         for name in _reads(condition):
             self.ask(name)
         if condition.column is None and not back:
-            return Condition(None, rest)
+            return VariableCondition(None, rest)
         truth = Truth(condition.column, back)
         name = self._named.setdefault(truth, f"_t{len(self._named)}")
         self.truths[name] = truth
-        return Condition(name, rest)
+        return VariableCondition(name, rest)
 
     def ask(self, name: str) -> None:
         """Find out how a column of the set is computed; refused where only Spark can."""
@@ -89,12 +89,12 @@ class RuleColumns:
             expression = self.columns.expressions[name]
             self.asked[name] = self._conjunction(expression) if expression.type == BOOLEAN else self._value(expression)
 
-    def _value(self, expression: Expression) -> Asked:
+    def _value(self, expression: Expression) -> RowQuestion:
         if (plain := expression.plain) is not None and plain in self.schema:
-            return Asked(picked=plain)
-        return Asked(computed=(self._translated(expression.over(_of_rows), str(expression)),))
+            return RowQuestion(picked=plain)
+        return RowQuestion(computed=(self._translated(expression.over(_of_rows), str(expression)),))
 
-    def _conjunction(self, expression: Expression) -> Asked:
+    def _conjunction(self, expression: Expression) -> RowQuestion:
         compared: list[Comparison] = []
         computed = []
         try:
@@ -108,7 +108,7 @@ class RuleColumns:
                 computed.append(self._translated(own.expressions[own.add(part.text)].over(_of_rows), part.text))
             else:
                 compared += simple
-        return Asked(comparisons=tuple(compared), computed=tuple(computed)) if parts else self._value(expression)
+        return RowQuestion(comparisons=tuple(compared), computed=tuple(computed)) if parts else self._value(expression)
 
     def _translated(self, sql: str, text: str) -> str:
         try:
@@ -147,7 +147,7 @@ class AskedColumns:
         self._constants = {name: list(values) for name, values in constants.items()}
         self._compared: dict[str, ComparedColumn] = {}
         self._comparisons: dict[Comparison, Mask] = {}
-        self._truths: dict[tuple[str | Program, int], Mask] = {}
+        self._truths: dict[tuple[str | RowProgram, int], Mask] = {}
 
     @property
     def truths(self) -> Mapping[str, Truth]:
@@ -195,7 +195,7 @@ class AskedColumns:
             where = self._truths[name, 0] = self._where(self._columns.asked[name])
         return where
 
-    def _where(self, asked: Asked, places: Indexes | None = None) -> Mask:
+    def _where(self, asked: RowQuestion, places: Indexes | None = None) -> Mask:
         parts = [self._comparison(one, places) for one in asked.comparisons]
         columns = [self._computed[sql] for sql in asked.computed]
         columns += [self._rows.get_column(asked.picked)] if asked.picked is not None else []
@@ -218,13 +218,13 @@ class AskedColumns:
         known = self._comparisons[one] = column.where(one)
         return known
 
-    def _looked_back(self, program: Program, sequences: Sequences, places: Indexes | None = None) -> Mask:
+    def _looked_back(self, program: RowProgram, sequences: Sequences, places: Indexes | None = None) -> Mask:
         frame = frame_of([self.values(name).alias(name) for name in program.columns])
         frame, time = (frame, self._time) if places is None else (take(frame, places), self._time[places])
         return Matcher.look_back(program, frame, time, sequences).view(np.bool_)
 
 
-def _reads(condition: Condition) -> list[str]:
+def _reads(condition: VariableCondition) -> list[str]:
     own = [condition.column] if condition.column is not None else []
     return [*own, *(name for program in condition.programs for name in program.columns)]
 

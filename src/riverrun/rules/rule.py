@@ -23,7 +23,7 @@ from riverrun.patterns.conditions import read_condition
 from riverrun.patterns.language import parse, refuse_endless
 from riverrun.patterns.matcher import LIMIT, Matcher, MatchRules
 from riverrun.patterns.tables import Skip
-from riverrun.patterns.tree import ANY, Pattern
+from riverrun.patterns.tree import ANY, MatchPattern
 from riverrun.rules.columns import RuleColumns
 from riverrun.rules.measures import RuleMeasures
 
@@ -144,7 +144,7 @@ def texts(what: str, text: str | None) -> dict[str, str]:
         raise Invalid(f"{what} is no JSON object of texts: {error}", hint=f"Write {example}") from None
 
 
-def _within(text: str | None, pattern: Pattern, conditions: set[str], most: int) -> int:
+def _within(text: str | None, pattern: MatchPattern, conditions: set[str], most: int) -> int:
     if text is None or not text.strip():
         if pattern.absent:
             names = " ".join(f"!{name}" for name in pattern.absent)
@@ -164,7 +164,7 @@ def _within(text: str | None, pattern: Pattern, conditions: set[str], most: int)
     return found
 
 
-def _after(text: str | None, pattern: Pattern, machine: Automaton) -> tuple[Skip, str | None]:
+def _after(text: str | None, pattern: MatchPattern, machine: Automaton) -> tuple[Skip, str | None]:
     if text is None or not text.strip():
         return Skip.PAST_LAST, None
     found = _AFTER.fullmatch(text.strip())

@@ -15,7 +15,7 @@ import polars as pl
 
 from riverrun.patterns.tables import Found, Outcome, Sequences, Whole
 from riverrun.rules.columns import AskedColumns, RuleColumns
-from riverrun.rules.measures import MatchedRows
+from riverrun.rules.matches import RuleMatches
 from riverrun.rules.rule import Rule
 from riverrun.state.frames import Mask, frame_of, series, take
 from riverrun.state.order import written_out
@@ -121,7 +121,7 @@ class RuleFound:
     """What a rule came to: matches; for each key it searched, from where and where it goes on; and how many matches cannot
     say where it does, how many attempts were given up, how many steps it took."""
 
-    matches: MatchedRows
+    matches: RuleMatches
     key: Whole
     begin: Whole
     next: Whole
@@ -214,13 +214,12 @@ def _found(rule: Rule, found: Found, key: Whole, begin: Whole, part: _Part) -> R
     ended[np.searchsorted(part.first, found.given_up, side="right") - 1] = True
     lengths = np.diff(found.first)[is_match]
     _, entries = written_out(found.first[:-1][is_match], lengths)
-    matches = MatchedRows(
+    matches = RuleMatches(
         names=rule.matcher.automaton.names,
         first=np.concatenate([[0], np.cumsum(lengths)]),
         rows=part.chosen[found.rows[entries]],
         variables=found.variables[entries],
         low=part.visible[number[is_match]],
-        key=key[number[is_match]],
     )
     return RuleFound(
         matches=matches,

@@ -23,6 +23,7 @@ from riverrun.flow.operators.join_streams import JoinStreams
 from riverrun.flow.operators.join_tables import JoinTables
 from riverrun.flow.operators.latest import Latest
 from riverrun.flow.operators.lookup import Lookup
+from riverrun.flow.operators.match import ONE, Match
 from riverrun.flow.operators.node import Node
 from riverrun.flow.operators.ordered import Ordered
 from riverrun.flow.operators.percolate import Percolate
@@ -45,6 +46,8 @@ from riverrun.kernels.join_tables import JoinTablesKernel
 from riverrun.kernels.kernel import Kernel
 from riverrun.kernels.latest import LatestKernel
 from riverrun.kernels.lookup import LookupKernel
+from riverrun.kernels.match import MatchKernel
+from riverrun.kernels.match_output import MatchOutput, value_kind
 from riverrun.kernels.ordered import OrderedKernel
 from riverrun.kernels.per_key import step_by_key
 from riverrun.kernels.percolate import PercolateKernel
@@ -169,6 +172,22 @@ def _rule_match(node: RuleMatch, inputs: Mapping[str, Columns]) -> Kernel:
     return RuleMatchKernel(node.by, inputs["left"], Rulebook(inputs["right"], reader), aside=bool(node.late_topics))
 
 
+def _match(node: Match, inputs: Mapping[str, Columns]) -> Kernel:
+    columns = inputs["in"]
+    output = MatchOutput(
+        names=node.automaton.names,
+        columns={name: columns[name] for name in node.handed_on},
+        values=node.values,
+        kinds={value.name: value_kind(value, columns) for value in node.values},
+        every_row=node.rows != ONE,
+        within=node.within,
+        at_deadline=bool(node.tree.absent),
+        timeouts=node.on_timeout,
+        misplaced=f"{node.place}: {node.after}: no such row, or the match's own start" if node.withholds else None,
+    )
+    return MatchKernel(node.by, node.matcher, output, columns, node.late.horizon, bool(node.late_topics))
+
+
 def _sides(node: Join, inputs: Mapping[str, Columns]) -> Sides:
     return Sides(
         left_on=node.routes[0],
@@ -205,6 +224,7 @@ KERNELS: dict[type[Node], Callable[[Any, Mapping[str, Columns]], Kernel]] = {
     JoinTables: _join_tables,
     Latest: lambda node, inputs: LatestKernel(node.by, inputs["in"]),
     Lookup: lambda node, inputs: LookupKernel(_sides(node, inputs), node.how, retracts=node.left.retracts),
+    Match: _match,
     Newest: _top,
     Ordered: lambda node, inputs: OrderedKernel(node.by, inputs["in"]),
     Percolate: _percolate,
