@@ -45,7 +45,10 @@ def rule(number: int) -> dict[str, Any]:
         ),
         (
             "small{2,} large",
-            {"small": f"kind = 'payment' and amount < {low}", "large": f"kind = 'payment' and amount > {high}"},
+            {
+                "small": f"kind = 'payment' and country = '{country}' and amount < {low}",
+                "large": f"kind = 'payment' and amount > {high}",
+            },
             {"many": "count(small.*)", "amount": "large.amount"},
         ),
         (

@@ -82,6 +82,19 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class RuleShape:
+    """What a rule says, before its conditions are read."""
+
+    pattern: MatchPattern
+    machine: Automaton
+    define: Mapping[str, str]
+    measures: Mapping[str, str]
+    within: int
+    skip: Skip
+    target: str | None
+
+
+@dataclass(frozen=True)
 class RuleReader:
     """Reads rules over rows with the columns `schema`. No match takes longer than `within`, or has more rows than `limit`
     in an open attempt."""
@@ -95,8 +108,8 @@ class RuleReader:
         return read_rule(written, columns, self.within, self.limit)
 
 
-def read_rule(written: WrittenRule, columns: RuleColumns, within: int, limit: int = LIMIT) -> Rule:
-    """The rule that a row is; `Invalid` says why it is none. No match may take longer than `within`."""
+def check_shape(written: WrittenRule, within: int = 1 << 62) -> RuleShape:
+    """What can be said of a rule without the columns it is about; `Invalid` says why it is none."""
     if not written.rule_id:
         raise Invalid("rule_id is empty", hint="Give the rule a name")
     if not written.pattern:
@@ -110,17 +123,24 @@ def read_rule(written: WrittenRule, columns: RuleColumns, within: int, limit: in
             raise NotFound(
                 f"define: the pattern has no variable {name!r}", hint=did_you_mean(name, list(pattern.variables))
             )
-    longest = _within(written.within, pattern, set(define), within)
     machine = automaton(pattern)
     skip, target = _after(written.after, pattern, machine)
+    longest = _within(written.within, pattern, set(define), within)
+    return RuleShape(pattern, machine, define, texts("measures", written.measures), longest, skip, target)
+
+
+def read_rule(written: WrittenRule, columns: RuleColumns, within: int, limit: int = LIMIT) -> Rule:
+    """The rule that a row is; `Invalid` says why it is none. No match may take longer than `within`."""
+    shape = check_shape(written, within)
+    pattern = shape.pattern
     conditions, lookback = {}, 0
-    for name, sql in define.items():
+    for name, sql in shape.define.items():
         condition = read_condition(name, sql, pattern.variables, columns.columns)
         lookback = max([lookback, *(program.back for program in condition.programs)])
         conditions[name] = columns.settle(condition)
-    rules = MatchRules(longest, skip, target, limit=limit)
-    matcher = Matcher(machine, conditions, rules)
-    measures = RuleMeasures.read(texts("measures", written.measures), pattern, columns)
+    rules = MatchRules(shape.within, shape.skip, shape.target, limit=limit)
+    matcher = Matcher(shape.machine, conditions, rules)
+    measures = RuleMeasures.read(shape.measures, pattern, columns)
     truths = [columns.truths[name] for name in matcher.reads if name in columns.truths]
     reads = [truth.column for truth in truths if truth.column is not None]
     reads += [name for truth in truths for program in truth.programs for name in program.columns]
