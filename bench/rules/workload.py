@@ -53,7 +53,7 @@ def rule(number: int) -> dict[str, Any]:
         ),
         (
             "alarm !ack",
-            {"alarm": f"kind = 'alarm' and country = '{country}' and amount > {low}", "ack": "kind = 'ack'"},
+            {"alarm": f"kind = 'alarm' and country = '{country}' and amount > {high / 4}", "ack": "kind = 'ack'"},
             {"amount": "alarm.amount"},
         ),
         (

@@ -42,7 +42,9 @@ class RuleTrial:
     stopped: tuple[str, ...]  # rules that took too many steps
 
 
-def try_rules(topic: Topic, rules: Iterable[WrittenRule], by: Sequence[str], since: datetime | None) -> RuleTrial:
+def try_rules(
+    topic: Topic, rules: Iterable[WrittenRule], by: Sequence[str], since: datetime | None, most: int = _MOST
+) -> RuleTrial:
     """The matches of rules in the rows that a topic has received since then, up to the newest of them."""
     schema = Schema(tuple((field.name, ddl.from_arrow(field.type)) for field in topic.schema))
     for name in by:
@@ -56,15 +58,15 @@ def try_rules(topic: Topic, rules: Iterable[WrittenRule], by: Sequence[str], sin
             read.append(reader.read(written, columns))
         except RiverrunError as error:
             refused[written.rule_id or ""] = reason_of(error)
-    rows = _rows(topic, since, [schema.resolve(name) for name in by])
+    rows = _rows(topic, since, most, [schema.resolve(name) for name in by])
     hits, stopped = _found(rows, read, columns, Hits({name: rows.frame.schema[name] for name in by}))
     return RuleTrial(len(rows.time), hits.select(RULE_ID, *by, *MADE).sort(MADE[0], RULE_ID), refused, tuple(stopped))
 
 
-def _rows(topic: Topic, since: datetime | None, by: Sequence[str]) -> EpochRows:
+def _rows(topic: Topic, since: datetime | None, most: int, by: Sequence[str]) -> EpochRows:
     start = topic.offsets(since if since is not None else "earliest")
     many = sum(end - start.get(partition, 0) for partition, end in topic.ends().items())
-    if many > _MOST:
+    if many > most:
         raise Invalid(f"topic {topic.name} has {many} rows since then, too many to look at", hint="Look at fewer days")
     frame = from_arrow(topic.read(since))
     frame = frame.with_columns(pl.col(TIME).cast(pl.Int64))
