@@ -106,7 +106,7 @@ def try_file(
     json: JsonOption = False,
     river: RiverOption = DEFAULT_RIVER,
 ) -> None:
-    """Show what rules would have found in the rows that a topic has received. Nothing is written, no flow is touched."""
+    """Show what rules would have found in the newest rows of a topic. Nothing is written, no flow is touched."""
     from riverrun.rules.file import read_rules
     from riverrun.rules.rule import WrittenRule
     from riverrun.runtime.rule_trial import try_rules

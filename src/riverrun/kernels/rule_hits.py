@@ -15,6 +15,7 @@ from riverrun.kernels.rulebook import RULE_ID
 from riverrun.patterns.results import MatchedRows
 from riverrun.rules.columns import AskedColumns
 from riverrun.rules.matches import RuleMatches, joined
+from riverrun.rules.measures import measured
 from riverrun.rules.rule import Rule
 from riverrun.rules.search import EpochRows
 from riverrun.state.frames import frame_of, numbers, pick, series, take
@@ -48,7 +49,6 @@ class Hits:
         known = np.where(waits < 0, end, start + waits)
         lines = MatchedRows(rows.frame, matches.found, matches.names, matches.low, every_row=False)
         match_id, hashes = lines.ids(*(numbers(rows.frame.get_column(name)) for name in ID))
-        texts = [rule.measures.texts(part, columns).alias(MEASURES) for rule, part in found]
         names = pl.Series(RULE_ID, [rule.written.rule_id for rule, _ in found], pl.String)
         made = [
             take(names.to_frame(), owner).to_series(),
@@ -56,7 +56,7 @@ class Hits:
             series(START, start).cast(STAMP),
             series(END, end).cast(STAMP),
             match_id.alias(MATCH_ID),
-            pl.concat(texts, rechunk=True),
+            measured([(rule.measures, part) for rule, part in found], columns).alias(MEASURES),
             series(TIME, known),
             series(RECEIVED, known).cast(STAMP),
             series(PARTITION, (hashes[0] >> np.uint64(40)).astype(np.int32)),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import polars as pl
@@ -104,7 +104,7 @@ class Matcher:
         """Where a program is true that asks for the current row and those before it, and for nothing else."""
         from riverrun.patterns.evaluation import evaluate
 
-        alone = cls(automaton(parse(ANY)), {ANY: VariableCondition(None, (program,))}, MatchRules())
+        alone = _alone(program)
         tables, rows = alone._prepared(frame, time)
         truth = np.empty(frame.height, np.uint8)
         evaluate(tables, rows, sequences.low, sequences.high, alone._begins[ANY][0], truth)
@@ -262,3 +262,9 @@ class Matcher:
             constants=np.array(reals, np.float64),
             totals=np.array(totals, np.int64).reshape(len(totals), 4),
         )
+
+
+@lru_cache(1000)
+def _alone(program: RowProgram) -> Matcher:
+    """A matcher of single rows for which a program is true."""
+    return Matcher(automaton(parse(ANY)), {ANY: VariableCondition(None, (program,))}, MatchRules())

@@ -87,7 +87,7 @@ class MatchedRows:
         rows = np.full(len(number), -1)
         rows[there] = self.found.rows[entries[number[there]]] - asks.back
         rows[rows < self.low[self.match]] = -1
-        return take_or_null(self.frame.select(source), rows).get_column(source)
+        return take_or_null(self.frame.get_column(source).to_frame(), rows).get_column(source)
 
     def _total(self, asks: TotalOf, source: str | None) -> pl.Series:
         variables = self.found.variables
@@ -109,7 +109,7 @@ class MatchedRows:
         if function in (TotalKind.MIN, TotalKind.MAX):
             best = at[self.place]
             rows = np.where(best >= 0, self.found.rows[np.maximum(best, 0)], -1)
-            return take_or_null(self.frame.select(source), rows).get_column(source)
+            return take_or_null(self.frame.get_column(source).to_frame(), rows).get_column(source)
         total, count = sums[self.place], counts[self.place]
         result = total / np.maximum(count, 1) if function == TotalKind.AVG else total
         return pl.select(pl.when(series("", count > 0)).then(series("", result))).to_series()

@@ -6,7 +6,7 @@ DuckDB, once for all matches of a rule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,7 +27,7 @@ from riverrun.patterns.results import MatchedRows
 from riverrun.patterns.tree import MatchPattern
 from riverrun.rules.columns import AskedColumns, RuleColumns
 from riverrun.rules.matches import RuleMatches
-from riverrun.state.frames import frame_of, from_arrow, to_arrow
+from riverrun.state.frames import frame_of, from_arrow, stack, to_arrow
 
 _MATCHES = "matches"
 
@@ -79,19 +79,45 @@ class RuleMeasures:
     def _statement(self) -> Statement:
         return Statement(_MATCHES, _fields(self.values), list(self.computed.values()))
 
-    def texts(self, matches: RuleMatches, columns: AskedColumns) -> pl.Series:
-        """The measures of each match, as a JSON object."""
-        if not self.order:
-            return pl.Series(["{}"]).new_from_index(0, matches.count)
-        sources = dict.fromkeys(self.reads)
-        frame = frame_of([columns.values(name).alias(name) for name in sources])
+    @cached_property
+    def kind(self) -> tuple[object, ...]:
+        """What is alike in measures that can be computed together."""
+        types = tuple((name, str(value.type)) for name, value in self.values.items())
+        return self.order, types, tuple(self.plain.items()), tuple(self.computed.items())
+
+    def known(self, matches: RuleMatches, columns: AskedColumns) -> pl.DataFrame:
+        """The values of each match."""
+        frame = frame_of([columns.values(name).alias(name) for name in dict.fromkeys(self.reads)])
         rows = MatchedRows(frame, matches.found, matches.names, matches.low, every_row=False)
-        known = {name: rows.value(value) for name, value in self.values.items()}
-        made = {name: known[value] for name, value in self.plain.items()}
+        return frame_of([rows.value(value).alias(name) for name, value in self.values.items()])
+
+    def texts(self, known: pl.DataFrame) -> pl.Series:
+        """The measures of matches with these values, as JSON objects."""
+        made = {name: known.get_column(value) for name, value in self.plain.items()}
         if self.computed:
-            given = to_arrow(frame_of(list(known.values())), _fields(self.values))
+            given = to_arrow(known, _fields(self.values))
             made |= dict(zip(self.computed, from_arrow(self._statement.run(given)).get_columns(), strict=True))
         return frame_of([made[name].alias(name) for name in self.order]).to_struct("").struct.json_encode()
+
+
+def measured(found: Sequence[tuple[RuleMeasures, RuleMatches]], columns: AskedColumns) -> pl.Series:
+    """The measures of the matches of several rules, as JSON objects, one rule after the other."""
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    for number, (measures, _) in enumerate(found):
+        kinds.setdefault(measures.kind, []).append(number)
+    texts: dict[int, pl.Series] = {}
+    for alike in kinds.values():
+        measures = found[alike[0]][0]
+        counts = [found[number][1].count for number in alike]
+        if measures.order:
+            every = measures.texts(stack([found[number][0].known(found[number][1], columns) for number in alike]))
+        else:
+            every = pl.Series(["{}"]).new_from_index(0, sum(counts))
+        at = 0
+        for number, count in zip(alike, counts, strict=True):
+            texts[number] = every.slice(at, count).alias("")
+            at += count
+    return pl.concat([texts[number] for number in range(len(found))], rechunk=True)
 
 
 def _settle(value: MatchValue, columns: RuleColumns) -> None:

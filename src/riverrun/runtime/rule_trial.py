@@ -11,6 +11,7 @@ import polars as pl
 
 from riverrun import ddl
 from riverrun.columns import OFFSET, PARTITION, TIME
+from riverrun.durations import to_micros
 from riverrun.errors import Invalid, NotFound, RiverrunError, did_you_mean
 from riverrun.flow.operators.rule_match import MADE, RULE_ID
 from riverrun.flow.schema import Schema
@@ -20,7 +21,7 @@ from riverrun.rules.columns import AskedColumns, RuleColumns
 from riverrun.rules.matches import RuleMatches
 from riverrun.rules.rule import Rule, RuleReader, WrittenRule, reason_of
 from riverrun.rules.search import EpochRows, OpenPlaces, Searched, Starts, search_rule
-from riverrun.state.frames import from_arrow, numbers, pick, take
+from riverrun.state.frames import from_arrow, keep, numbers, pick, take
 from riverrun.state.keys import number_keys
 from riverrun.state.order import lexicographic
 
@@ -45,7 +46,7 @@ class RuleTrial:
 def try_rules(
     topic: Topic, rules: Iterable[WrittenRule], by: Sequence[str], since: datetime | None, most: int = _MOST
 ) -> RuleTrial:
-    """The matches of rules in the rows that a topic has received since then, up to the newest of them."""
+    """The matches of rules in the rows of a topic that are not older than `since`, as far as the newest of them decides."""
     schema = Schema(tuple((field.name, ddl.from_arrow(field.type)) for field in topic.schema))
     for name in by:
         if name not in schema:
@@ -70,6 +71,8 @@ def _rows(topic: Topic, since: datetime | None, most: int, by: Sequence[str]) ->
         raise Invalid(f"topic {topic.name} has {many} rows since then, too many to look at", hint="Look at fewer days")
     frame = from_arrow(topic.read(since))
     frame = frame.with_columns(pl.col(TIME).cast(pl.Int64))
+    if since is not None:
+        frame = keep(frame, numbers(frame.get_column(TIME)) >= to_micros(since))
     key = number_keys(pick(frame, by))[0][0] if by else np.zeros(frame.height, np.int64)
     order = lexicographic(key, *(numbers(frame.get_column(name)) for name in _ORDER))
     key, frame = key[order], take(frame, order)

@@ -134,7 +134,7 @@ def _trial(history: History, asked: Asked, topics: list[str]) -> Html:
         method="post",
         action=RULES,
     )
-    said = "Trying looks at what the topic has received; nothing is written, and no flow is touched."
+    said = "Trying looks at the newest rows of a topic; nothing is written, and no flow is touched."
     answer = _answer(history, asked) if asked.is_posted else None
     return tag("section", tag("h2", "Try a rule"), tag("p", said, class_="note"), form, answer, class_="card")
 
@@ -158,7 +158,7 @@ def _answer(history: History, asked: Asked) -> Html:
     except RiverrunError as error:
         return notice("stopped", "", error.message, tag("p", error.hint) if error.hint else None)
     return join(
-        tag("p", f"{trial.hits.height} matches in {trial.rows} rows", class_="said"),
+        tag("p", f"{trial.hits.height} matches in {trial.rows} rows", class_="said", role="status"),
         notice("busy", "", f"stopped, since they take too many steps: {', '.join(trial.stopped)}")
         if trial.stopped
         else None,
