@@ -25,6 +25,7 @@ from riverrun.patterns.tables import Skip
 from riverrun.patterns.tree import MatchPattern
 
 ONE, ALL_ROWS = "one", "all"
+_CENTURY = 100 * 365 * 86_400_000_000
 _BOUNDS = (("match_start", TIMESTAMP), ("match_end", TIMESTAMP), ("match_id", STRING))
 _PLACES = (("match_id", STRING), ("variable", STRING), ("row_number", BIGINT))
 TIMED_OUT = ("timed_out", BOOLEAN)
@@ -128,7 +129,8 @@ class Match(Node):
 
     @property
     def delay(self) -> int:
-        return (self.within or 0) + self.late.horizon
+        # Nobody knows how long an attempt stays open that has no deadline: nothing after it may take time for over.
+        return (_CENTURY if self.within is None else self.within) + self.late.horizon
 
     @property
     def quarantines(self) -> bool:
