@@ -122,7 +122,7 @@ class Stream(Relation):
         if measures is not None and not isinstance(measures, Mapping):
             raise Invalid(f"match: measures is a dict of expressions, not {measures!r}")
         fields: dict[str, Any] = {
-            "pattern": pattern,
+            "pattern": " ".join(pattern.lower().split()),
             "define": defined(define, tree),
             "by": names.columns("by", by, self.schema),
             "within": None if within is None else span("within", within),

@@ -137,7 +137,7 @@ def run_stage(
 
 
 def _quarantined(node: str, quarantine: Aside, rows: pl.DataFrame) -> bytes:
-    table = rows.select(quarantine.columns.names, pl.col(TIME).cast(_STAMP)).to_arrow()
+    table = rows.select(*quarantine.columns.names, pl.col(TIME).cast(_STAMP)).to_arrow()
     return msgspec.msgpack.encode((quarantine.topic, node, as_stream(table)))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from riverrun.columns import TIME
 from riverrun.ddl import Type
@@ -180,10 +179,6 @@ class Match(Node):
         for name, known in super().resolve(inputs):
             resolved.append((name, came.get(str(sources.get(name))) if known is None and name in sources else known))
         return resolved
-
-    def settings(self, wanted: Columns) -> dict[str, Any]:
-        made = {**super().settings(wanted), "pattern": " ".join(self.pattern.split()).lower()}
-        return {**made, "define": tuple(sorted(self.define))}
 
 
 def skip_of(after: str) -> tuple[Skip, str | None]:
