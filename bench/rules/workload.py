@@ -53,7 +53,7 @@ def rule(number: int) -> dict[str, Any]:
         ),
         (
             "alarm !ack",
-            {"alarm": f"kind = 'alarm' and country = '{country}' and amount > {high / 4}", "ack": "kind = 'ack'"},
+            {"alarm": f"kind = 'alarm' and country = '{country}' and amount > {high / 2}", "ack": "kind = 'ack'"},
             {"amount": "alarm.amount"},
         ),
         (
@@ -68,7 +68,7 @@ def rule(number: int) -> dict[str, Any]:
         (
             "first -> more",
             {
-                "first": f"kind = 'payment' and country = '{country}' and amount > {high / 4}",
+                "first": f"kind = 'payment' and country = '{country}' and amount > {high / 2}",
                 "more": f"kind = 'payment' and amount > {low} * first.amount and country <> first.country",
             },
             {"ratio": "more.amount / first.amount"},

@@ -125,7 +125,7 @@ class Stream(Relation):
         if measures is not None and not isinstance(measures, Mapping):
             raise Invalid(f"match: measures is a dict of expressions, not {measures!r}")
         fields: dict[str, Any] = {
-            "pattern": pattern,
+            "pattern": " ".join(pattern.lower().split()),
             "define": defined(define, tree),
             "by": names.columns("by", by, self.schema),
             "within": None if within is None else span("within", within),
@@ -294,11 +294,20 @@ class Stream(Relation):
 
     @declaration
     def match_rules(
-        self, rules: Table, by: Names | None = None, within: Duration = "1 day", late: Late | None = None
+        self,
+        rules: Table,
+        by: Names | None = None,
+        within: Duration = "1 day",
+        late: Late | None = None,
+        open_attempts: int = 1_000_000,
+        steps: int = 1_000,
     ) -> Stream:
         """The matches of many patterns at once, each a row of the table `rules`: `rule_id`, the columns `by`, `match_start`,
         `match_end`, `match_id`, and `measures` as JSON. A rule that is put, changed or switched off counts for the rows that
         the watermark passes from the next epoch on. No match of a rule takes longer than `within`.
+
+        A rule with more than `open_attempts`, or one that takes more than `steps` of the search for each row of an epoch, is
+        switched off and told of in `<rules>.quarantine`; the others go on.
         """
         self._check_other("match_rules", rules)
         if not isinstance(rules, Table):
@@ -316,7 +325,11 @@ class Stream(Relation):
                 raise Invalid(f"by: {name!r} is a column of the result itself", hint="Rename it with select")
         if isinstance(policy, Side):
             self._write_late(policy)
-        fields = {"by": keys, "within": positive("within", within), "late": policy}
+        limits = {"open_attempts": open_attempts, "steps": steps}
+        for name, value in limits.items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise Invalid(f"match_rules: {name} cannot be {value!r}", hint="Give a whole number from 1")
+        fields = {"by": keys, "within": positive("within", within), "late": policy, **limits}
         return Stream(self.graph, self._add(RuleMatch, self.node, rules.node, **fields))
 
     def _refuse_untimed(self, table: Table) -> None:

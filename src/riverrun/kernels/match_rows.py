@@ -204,8 +204,8 @@ class MatchState:
         wake = np.full(len(rows.starts), MAX_TIME)
         time = numbers(rows.frame.get_column(TIME))
         opened = found.next < rows.behind
-        if within is not None:
-            wake[opened] = time[found.next[opened]] + within
+        # Without a deadline, only the end of the input decides.
+        wake[opened] = MAX_TIME - 1 if within is None else time[found.next[opened]] + within
         if horizon:
             decided = since < found.next
             wake[decided] = np.minimum(wake[decided], until[since[decided]] + horizon)

@@ -75,11 +75,11 @@ class ActiveRule:
     def exceeded(self, limits: RuleLimits, budget: int, steps: int) -> str | None:
         """Which limit it is beyond, if it is."""
         if steps > budget:
-            return f"switched off: it takes more than {budget:,} steps in an epoch (setting rule_steps)".replace(
+            return f"switched off: it takes more than {budget:,} steps in an epoch (steps= of match_rules)".replace(
                 ",", " "
             )
         if self.row[OPEN] > limits.attempts:
-            many = f"switched off: it has more than {limits.attempts:,} open attempts (setting rule_attempts)"
+            many = f"switched off: it has more than {limits.attempts:,} open attempts (open_attempts= of match_rules)"
             return many.replace(",", " ")
         return None
 

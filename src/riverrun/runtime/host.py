@@ -153,7 +153,7 @@ def run_stage(
 
 
 def _withheld(node: str, withheld: Aside, rows: pl.DataFrame) -> bytes:
-    table = rows.select(withheld.columns.names, pl.col(TIME).cast(_STAMP)).to_arrow()
+    table = rows.select(*withheld.columns.names, pl.col(TIME).cast(_STAMP)).to_arrow()
     return msgspec.msgpack.encode((withheld.topic, node, as_stream(table)))
 
 

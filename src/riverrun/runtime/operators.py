@@ -52,7 +52,7 @@ from riverrun.kernels.ordered import OrderedKernel
 from riverrun.kernels.per_key import step_by_key
 from riverrun.kernels.percolate import PercolateKernel
 from riverrun.kernels.rule_match import RuleMatchKernel
-from riverrun.kernels.rulebook import Rulebook
+from riverrun.kernels.rulebook import Rulebook, RuleLimits
 from riverrun.kernels.sample import SampleKernel
 from riverrun.kernels.session import SessionKernel
 from riverrun.kernels.sides import JoinOutput, Sides
@@ -169,7 +169,9 @@ def _percolate(node: Percolate, inputs: Mapping[str, Columns]) -> Kernel:
 
 def _rule_match(node: RuleMatch, inputs: Mapping[str, Columns]) -> Kernel:
     reader = RuleReader(node.left.schema, node.within)
-    return RuleMatchKernel(node.by, inputs["left"], Rulebook(inputs["right"], reader), aside=bool(node.late_topics))
+    rules = Rulebook(inputs["right"], reader)
+    limits = RuleLimits(node.open_attempts, node.steps)
+    return RuleMatchKernel(node.by, inputs["left"], rules, limits, aside=bool(node.late_topics))
 
 
 def _match(node: Match, inputs: Mapping[str, Columns]) -> Kernel:

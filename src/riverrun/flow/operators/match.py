@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from riverrun.columns import TIME
 from riverrun.ddl import Type
@@ -25,6 +24,7 @@ from riverrun.patterns.tables import Skip
 from riverrun.patterns.tree import MatchPattern
 
 ONE, ALL_ROWS = "one", "all"
+_CENTURY = 100 * 365 * 86_400_000_000
 _BOUNDS = (("match_start", TIMESTAMP), ("match_end", TIMESTAMP), ("match_id", STRING))
 _PLACES = (("match_id", STRING), ("variable", STRING), ("row_number", BIGINT))
 TIMED_OUT = ("timed_out", BOOLEAN)
@@ -128,7 +128,8 @@ class Match(Node):
 
     @property
     def delay(self) -> int:
-        return (self.within or 0) + self.late.horizon
+        # Nobody knows how long an attempt stays open that has no deadline: nothing after it may take time for over.
+        return (_CENTURY if self.within is None else self.within) + self.late.horizon
 
     @property
     def withholds(self) -> bool:
@@ -178,10 +179,6 @@ class Match(Node):
         for name, known in super().resolve(inputs):
             resolved.append((name, came.get(str(sources.get(name))) if known is None and name in sources else known))
         return resolved
-
-    def settings(self, wanted: Columns) -> dict[str, Any]:
-        made = {**super().settings(wanted), "pattern": " ".join(self.pattern.split()).lower()}
-        return {**made, "define": tuple(sorted(self.define))}
 
 
 def skip_of(after: str) -> tuple[Skip, str | None]:

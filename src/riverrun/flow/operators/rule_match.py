@@ -61,6 +61,8 @@ class RuleMatch(Node):
     by: tuple[str, ...] = field(metadata=IDENTITY)
     within: int
     late: Late
+    open_attempts: int
+    steps: int
 
     @property
     def left(self) -> Node:
