@@ -54,15 +54,13 @@ def by_topic(events: list[tuple[str, Any]]) -> dict[str, list[Any]]:
     return dict(found)
 
 
-def test_there_are_six() -> None:
-    assert STORIES == [
-        "click_through",
-        "company_mentions",
-        "enriched_activity",
-        "home_timelines",
-        "invoices",
-        "saved_searches",
-    ]
+PATTERNS = ["card_testing", "payments_abroad", "price_dips", "silent_machines"]
+SEARCHES = ["company_mentions", "saved_searches"]
+
+
+def test_the_stories() -> None:
+    others = ["click_through", "enriched_activity", "home_timelines", "invoices"]
+    assert sorted([*PATTERNS, *SEARCHES, *others]) == STORIES
 
 
 RATES = """
@@ -237,6 +235,76 @@ def test_company_mentions(story: Any) -> None:
     assert sum(row["readers"] for row in found.views["readers"]) == len(wanted)
     assert sum(row["sent"] for row in found.views["companies"]) == len(wanted)
     assert sum(row["subscribers"] for row in found.views["hourly"]) <= len(wanted)
+
+
+def sequences(data: ModuleType, key: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a story by key, each in the order of time."""
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for _, row in sorted(data.events(), key=lambda event: event[1]["at"]):
+        found[row[key]].append(row)
+    return found
+
+
+def in_epochs(flow: ModuleType, data: ModuleType, size: int) -> Any:
+    arrived = data.events()
+    parts = [arrived[start : start + size] for start in range(0, len(arrived), size)]
+    return run_flow(flow.flow, [by_topic(part) for part in parts])
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_patterns_are_the_same_in_any_epochs(story: Any, name: str) -> None:
+    flow, data = story(name)
+    few, many = in_epochs(flow, data, 10_000), in_epochs(flow, data, 150)
+    assert any(few.views.values())
+    for view in few.views:
+        assert counted(few.views[view]) == counted(many.views[view])
+
+
+def test_machines_that_fall_silent(story: Any) -> None:
+    flow, data = story("silent_machines")
+    silent = {(row["machine"], row["last_heard"]) for row in in_epochs(flow, data, 500).views["silent"]}
+    pause = timedelta(seconds=30)
+    for machine, rows in sequences(data, "machine").items():
+        for row, after in zip(rows, [*rows[1:], None], strict=True):
+            gap = after is None or after["at"] - row["at"] > pause
+            assert gap == ((machine, row["at"]) in silent)
+
+
+def test_payments_abroad(story: Any) -> None:
+    flow, data = story("payments_abroad")
+    found = {(row["user"], row["match_start"]): row for row in in_epochs(flow, data, 60).views["payments_abroad"]}
+    expected = {}
+    for user, rows in sequences(data, "user").items():
+        place = 1
+        while place < len(rows):
+            row, beyond = rows[place], place + 1
+            if row["country"] != rows[place - 1]["country"]:
+                for later in range(place + 1, len(rows)):
+                    near = rows[later]["at"] - row["at"] <= timedelta(minutes=5)
+                    if near and rows[later]["kind"] == "payment" and rows[later]["amount"] > 500:
+                        expected[user, row["at"]] = (row["country"], rows[place - 1]["country"], rows[later]["amount"])
+                        beyond = later + 1
+                        break
+            place = beyond
+    assert {key: (row["country"], row["before"], row["amount"]) for key, row in found.items()} == expected
+
+
+def test_price_dips(story: Any) -> None:
+    flow, data = story("price_dips")
+    dips = in_epochs(flow, data, 90).views["dips"]
+    found = sorted((row["symbol"], row["top"], row["bottom"], row["recovered"]) for row in dips)
+    expected = []
+    for symbol, rows in sequences(data, "symbol").items():
+        prices = [row["price"] for row in rows]
+        turns = [
+            0,
+            *(i for i in range(1, len(prices) - 1) if (prices[i] > prices[i - 1]) != (prices[i + 1] > prices[i])),
+        ]
+        turns.append(len(prices) - 1)
+        for top, bottom, end in zip(turns, turns[1:], turns[2:], strict=False):
+            if prices[bottom] < prices[top] <= prices[end]:
+                expected.append((symbol, prices[top], prices[bottom], prices[end]))
+    assert found == sorted(expected)
 
 
 @pytest.mark.parametrize("name", STORIES)

@@ -30,6 +30,8 @@ FORBIDDEN = {
     "java": {"*", "-errors"},
     "log": {"flow", "state", "kernels", "spark", "views", "river", "alerts"},
     "flow": {"kernels", "state", "spark", "views", "log", "river", "alerts"},
+    "patterns": {"*", "-errors", "-ddl", "-flow", "-state"},
+    "rules": {"*", "-errors", "-ddl", "-durations", "-flow", "-state", "-expressions", "-patterns"},
     "expressions": {"*", "-errors", "-ddl", "-columns", "-flow"},
     "search": {"*", "-errors"},
     "state": {"kernels", "flow", "spark", "views", "log", "river", "alerts"},

@@ -12,7 +12,7 @@ import riverrun as rr
 from oracles.histories import FAILPOINTS, counted
 from oracles.orders import at, examples
 from riverrun import ddl
-from riverrun.runtime.projection import database
+from riverrun.expressions.statement import database
 from riverrun.testing import Append, Crash, Process, run_flow
 from riverrun.views.columns import rows_of
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from riverrun import ddl
+from riverrun.expressions.statement import database
 from riverrun.flow import Flow
-from riverrun.runtime.projection import database
 from riverrun.testing import Crash, Result, run_flow
 
 Row = dict[str, Any]

@@ -18,6 +18,7 @@ from riverrun.cli import (
     group_commands,
     new_command,
     plan_command,
+    rule_commands,
     run_command,
     serve_command,
     topic_commands,
@@ -45,6 +46,7 @@ app.add_typer(topic_commands.app, name="topic")
 app.add_typer(group_commands.app, name="group")
 app.add_typer(view_commands.app, name="view")
 app.add_typer(dead_commands.app, name="dead")
+app.add_typer(rule_commands.app, name="rules")
 app.add_typer(demo_commands.app, name="demo")
 app.command("new")(new_command.new)
 app.command("run")(run_command.run)

@@ -9,6 +9,7 @@ from functools import cache
 import duckdb
 
 from riverrun.expressions.functions import register
+from riverrun.expressions.safety import NOTHING
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -27,5 +28,6 @@ def _database(process: int) -> duckdb.DuckDBPyConnection:
     db = duckdb.connect(":memory:", config={"threads": 1})
     db.execute("SET GLOBAL TimeZone = 'UTC'")
     register(db)
+    db.execute(f"CREATE MACRO {NOTHING}(message) AS NULL")
     atexit.register(_database.cache_clear)
     return db

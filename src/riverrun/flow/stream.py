@@ -12,6 +12,7 @@ from riverrun.flow import names
 from riverrun.flow.aggregates import Aggregate
 from riverrun.flow.graph import WrittenTopic
 from riverrun.flow.join import Joined, joined, refuse_partial_key, side_by_side
+from riverrun.flow.matching import checked_after, defined, refuse_unmatched, shown
 from riverrun.flow.names import Names
 from riverrun.flow.operators.apply import Apply, PerKey
 from riverrun.flow.operators.as_of import AsOf
@@ -20,10 +21,12 @@ from riverrun.flow.operators.dedupe import Dedupe
 from riverrun.flow.operators.join_streams import JoinStreams
 from riverrun.flow.operators.latest import Latest
 from riverrun.flow.operators.lookup import Lookup
+from riverrun.flow.operators.match import ALL_ROWS, ONE, Match
 from riverrun.flow.operators.node import Node, Row
 from riverrun.flow.operators.ordered import Ordered
 from riverrun.flow.operators.percolate import Percolate
-from riverrun.flow.operators.rows import Where
+from riverrun.flow.operators.rows import Select, Where
+from riverrun.flow.operators.rule_match import MADE, RULE_ID, RuleMatch, check_rules
 from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.source import Source
 from riverrun.flow.operators.window import END, START, Window
@@ -31,7 +34,7 @@ from riverrun.flow.percolation import pair_condition, searched, stored_query
 from riverrun.flow.place import caller, declaration
 from riverrun.flow.relation import Relation, known_columns, missing, unfinished
 from riverrun.flow.schema import STRING, TIMESTAMP, Schema
-from riverrun.flow.spans import interval, positive
+from riverrun.flow.spans import interval, positive, span
 from riverrun.flow.table import Table
 from riverrun.flow.windows import (
     Correct,
@@ -45,6 +48,8 @@ from riverrun.flow.windows import (
     WindowKind,
     late_policy,
 )
+from riverrun.patterns.language import parse
+from riverrun.patterns.matcher import LIMIT
 
 
 class Stream(Relation):
@@ -94,6 +99,49 @@ class Stream(Relation):
             raise Invalid(f"sample: a share lies between 0 and 1, not {fraction!r}")
         keys = names.some("by", by, self.schema)
         return Stream(self.graph, self._add(Sample, fraction=float(fraction), by=keys))
+
+    @declaration
+    def match(
+        self,
+        pattern: str,
+        define: Mapping[str, str] | None = None,
+        by: Names | None = None,
+        within: Duration | None = None,
+        measures: Mapping[str, str] | None = None,
+        after: str = "skip past last",
+        rows: str = "one",
+        on_timeout: bool = False,
+        late: Late | None = None,
+    ) -> Stream:
+        """Matches of a pattern over the rows of each `by`, in the order of event time.
+
+        `pattern` is a regular expression over names of variables ("a -> b", "start down+ up+"), `define` says when a row is
+        one, `measures` what is told of a match. docs/patterns.md has the language.
+        """
+        known_columns("match", self.node)
+        names.choice("rows", rows, (ONE, ALL_ROWS))
+        tree = parse(pattern)
+        policy = late_policy(late)
+        if measures is not None and not isinstance(measures, Mapping):
+            raise Invalid(f"match: measures is a dict of expressions, not {measures!r}")
+        fields: dict[str, Any] = {
+            "pattern": " ".join(pattern.lower().split()),
+            "define": defined(define, tree),
+            "by": names.columns("by", by, self.schema),
+            "within": None if within is None else span("within", within),
+            "measures": tuple((measures or {}).items()),
+            "after": checked_after(after),
+            "rows": rows,
+            "on_timeout": bool(on_timeout),
+            "late": policy,
+            "limit": LIMIT,
+        }
+        refuse_unmatched(Match(inputs=(self.node,), place=caller(), **fields))
+        if isinstance(policy, Side):
+            self._write_late(policy)
+        node = self._add(Match, **fields)
+        assert isinstance(node, Match)
+        return Stream(self.graph, self._add(Select, node, items=shown(node)))
 
     @declaration
     def apply(self, step: Callable[..., Any] | PerKey, by: Names, state: str, output: str) -> Stream:
@@ -243,6 +291,46 @@ class Stream(Relation):
         node = self._add(Percolate, self.node, queries.node, on=(), outputs=outputs, **fields, **how)
         found = Stream(self.graph, node)
         return found if condition is None else found.where(condition)
+
+    @declaration
+    def match_rules(
+        self,
+        rules: Table,
+        by: Names | None = None,
+        within: Duration = "1 day",
+        late: Late | None = None,
+        open_attempts: int = 1_000_000,
+        steps: int = 1_000,
+    ) -> Stream:
+        """The matches of many patterns at once, each a row of the table `rules`: `rule_id`, the columns `by`, `match_start`,
+        `match_end`, `match_id`, and `measures` as JSON. A rule that is put, changed or switched off counts for the rows that
+        the watermark passes from the next epoch on. No match of a rule takes longer than `within`.
+
+        A rule with more than `open_attempts`, or one that takes more than `steps` of the search for each row of an epoch, is
+        switched off and told of in `<rules>.quarantine`; the others go on.
+        """
+        self._check_other("match_rules", rules)
+        if not isinstance(rules, Table):
+            raise Invalid("match_rules takes a table of rules", hint="flow.table(…) reads one from a topic")
+        self._refuse_corrections("match_rules")
+        policy = late_policy(late)
+        if isinstance(policy, Correct):
+            raise Invalid("match_rules cannot correct its results", hint='Use rr.drop() or rr.side("topic")')
+        for node in (self.node, rules.node):
+            known_columns("match_rules", node)
+        check_rules(rules.node)
+        keys = names.columns("by", by, self.schema)
+        for name in keys:
+            if name.lower() in (RULE_ID, *MADE):
+                raise Invalid(f"by: {name!r} is a column of the result itself", hint="Rename it with select")
+        if isinstance(policy, Side):
+            self._write_late(policy)
+        limits = {"open_attempts": open_attempts, "steps": steps}
+        for name, value in limits.items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise Invalid(f"match_rules: {name} cannot be {value!r}", hint="Give a whole number from 1")
+        fields = {"by": keys, "within": positive("within", within), "late": policy, **limits}
+        return Stream(self.graph, self._add(RuleMatch, self.node, rules.node, **fields))
 
     def _refuse_untimed(self, table: Table) -> None:
         """A table of which nobody said a time has that of arrival, which event times cannot be compared with."""

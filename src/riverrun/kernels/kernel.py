@@ -38,7 +38,8 @@ class EpochClock:
 @dataclass(frozen=True)
 class Counts:
     """One ledger entry: where the rows of an input went. `read` is the sum of the others but for two that say something of
-    the accepted ones: `corrected` came to a window that had been issued, and changed it; `deleted` are tombstones."""
+    the accepted ones: `corrected` came to a window that had been issued, and changed it; `deleted` are tombstones. And
+    `given_up` are no rows, but attempts of a pattern that were open for too long."""
 
     read: int = 0
     accepted: int = 0
@@ -48,6 +49,7 @@ class Counts:
     quarantined: int = 0
     corrected: int = 0
     deleted: int = 0
+    given_up: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class Step:
 
     `changes` has the value columns, `_time` and `_weight`, old rows (-1) before new ones (+1), and no pairs that
     cancel. `late` has, by input, its columns and `_watermark`, the watermark the row missed; `quarantined` its columns
-    and `_error`, what is wrong with the row. `figures` is what people are told about the node as it is now.
+    and `_error`, what is wrong with the row. `figures` is what people are told about the node as it is now. `withheld` are
+    results that go to a topic of their own, since they cannot be handed on.
     """
 
     changes: pl.DataFrame
@@ -65,6 +68,7 @@ class Step:
     late: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     quarantined: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     figures: Mapping[str, int] = field(default_factory=dict)
+    withheld: pl.DataFrame | None = None
 
 
 class Kernel(Protocol):

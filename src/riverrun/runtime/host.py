@@ -93,6 +93,8 @@ class Host:
             if len(rows):
                 topic = operator.quarantined[name].topic
                 self._outbox.message(number or 0, QUARANTINE, _quarantined(operator.id, topic, rows))
+        if operator.withheld is not None and step.withheld is not None and len(step.withheld):
+            self._outbox.message(number or 0, LATE, _withheld(operator.id, operator.withheld, step.withheld))
         return self._hand_on(operator, number, step.changes)
 
     def _is_idle(self, operator: Operator, shard: Shard, clock: EpochClock, entries: Entries) -> bool:
@@ -150,6 +152,11 @@ def run_stage(
     exchange.close()
     yield packer.batch(), {}
     yield from ((packer.batch(), rows) for rows in waiting if rows)
+
+
+def _withheld(node: str, withheld: Aside, rows: pl.DataFrame) -> bytes:
+    table = rows.select(*withheld.columns.names, pl.col(TIME).cast(_STAMP)).to_arrow()
+    return msgspec.msgpack.encode((withheld.topic, node, as_stream(table)))
 
 
 def _late(node: str, aside: Aside, late: pl.DataFrame) -> bytes:

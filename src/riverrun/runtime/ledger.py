@@ -18,7 +18,8 @@ class LedgerEntry(msgspec.Struct, frozen=True):
 
     Late are those that came when nothing could count them any more: dropped, or put aside. Two are no part of the sum but
     some of the accepted ones: `corrected` came to a window that had been issued, which was issued again; `deleted` are the
-    tombstones of a table. `name` is what the flow calls the node, if it does.
+    tombstones of a table. `given_up` are attempts of a pattern that were open for more rows than may be kept, if there were
+    any. `name` is what the flow calls the node, if it does.
     """
 
     node: str
@@ -31,6 +32,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     quarantined: int = 0
     corrected: int = 0
     deleted: int = 0
+    given_up: int = 0
     name: str | None = None
 
     @property
@@ -53,7 +55,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
         return int(getattr(self, kind))
 
 
-LEDGER_COUNTS = LedgerEntry.__struct_fields__[2:-1]
+LEDGER_COUNTS = LedgerEntry.__struct_fields__[2:-2]  # what every entry has; attempts are given up by patterns only
 LEDGER_PARTS = ("accepted", "late_dropped", "late_aside", "duplicates", "quarantined")  # what `read` is the sum of
 
 EpochCounts = Mapping[str, Mapping[str, Mapping[str, int]]]
@@ -92,7 +94,8 @@ def add_up(job: Job, before: list[dict[str, Any]] | None, counts: EpochCounts) -
     for node, inputs in counts.items():
         for input, count in inputs.items():
             for kind, number in count.items():
-                totals[node, input][kind] += number
+                if number or kind in LEDGER_COUNTS:
+                    totals[node, input][kind] = totals[node, input].get(kind, 0) + number
     for entry in totals.values():
         entry.pop("name", None)
         if entry["node"] in job.names:

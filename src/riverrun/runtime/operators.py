@@ -23,9 +23,11 @@ from riverrun.flow.operators.join_streams import JoinStreams
 from riverrun.flow.operators.join_tables import JoinTables
 from riverrun.flow.operators.latest import Latest
 from riverrun.flow.operators.lookup import Lookup
+from riverrun.flow.operators.match import ONE, Match
 from riverrun.flow.operators.node import Node
 from riverrun.flow.operators.ordered import Ordered
 from riverrun.flow.operators.percolate import Percolate
+from riverrun.flow.operators.rule_match import RuleMatch
 from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.table import TableSource
 from riverrun.flow.operators.top import Newest, OnePerKey, Top
@@ -44,9 +46,13 @@ from riverrun.kernels.join_tables import JoinTablesKernel
 from riverrun.kernels.kernel import Kernel
 from riverrun.kernels.latest import LatestKernel
 from riverrun.kernels.lookup import LookupKernel
+from riverrun.kernels.match import MatchKernel
+from riverrun.kernels.match_output import MatchOutput, value_kind
 from riverrun.kernels.ordered import OrderedKernel
 from riverrun.kernels.per_key import step_by_key
 from riverrun.kernels.percolate import PercolateKernel
+from riverrun.kernels.rule_match import RuleMatchKernel
+from riverrun.kernels.rulebook import Rulebook, RuleLimits
 from riverrun.kernels.sample import SampleKernel
 from riverrun.kernels.session import SessionKernel
 from riverrun.kernels.sides import JoinOutput, Sides
@@ -55,6 +61,7 @@ from riverrun.kernels.table import TableKernel
 from riverrun.kernels.top import OrderBy, TopKernel
 from riverrun.kernels.tumbling import TumblingKernel
 from riverrun.kernels.versus import VersusKernel
+from riverrun.rules.rule import RuleReader
 
 Columns = Mapping[str, pl.DataType]
 """The columns of an input, those every row carries apart."""
@@ -160,6 +167,29 @@ def _percolate(node: Percolate, inputs: Mapping[str, Columns]) -> Kernel:
     )
 
 
+def _rule_match(node: RuleMatch, inputs: Mapping[str, Columns]) -> Kernel:
+    reader = RuleReader(node.left.schema, node.within)
+    rules = Rulebook(inputs["right"], reader)
+    limits = RuleLimits(node.open_attempts, node.steps)
+    return RuleMatchKernel(node.by, inputs["left"], rules, limits, aside=bool(node.late_topics))
+
+
+def _match(node: Match, inputs: Mapping[str, Columns]) -> Kernel:
+    columns = inputs["in"]
+    output = MatchOutput(
+        names=node.automaton.names,
+        columns={name: columns[name] for name in node.handed_on},
+        values=node.values,
+        kinds={value.name: value_kind(value, columns) for value in node.values},
+        every_row=node.rows != ONE,
+        within=node.within,
+        at_deadline=bool(node.tree.absent),
+        timeouts=node.on_timeout,
+        misplaced=f"{node.place}: {node.after}: no such row, or the match's own start" if node.withholds else None,
+    )
+    return MatchKernel(node.by, node.matcher, output, columns, node.late.horizon, bool(node.late_topics))
+
+
 def _sides(node: Join, inputs: Mapping[str, Columns]) -> Sides:
     return Sides(
         left_on=node.routes[0],
@@ -196,10 +226,12 @@ KERNELS: dict[type[Node], Callable[[Any, Mapping[str, Columns]], Kernel]] = {
     JoinTables: _join_tables,
     Latest: lambda node, inputs: LatestKernel(node.by, inputs["in"]),
     Lookup: lambda node, inputs: LookupKernel(_sides(node, inputs), node.how, retracts=node.left.retracts),
+    Match: _match,
     Newest: _top,
     OnePerKey: _top,
     Ordered: lambda node, inputs: OrderedKernel(node.by, inputs["in"]),
     Percolate: _percolate,
+    RuleMatch: _rule_match,
     Sample: lambda node, inputs: SampleKernel(node.fraction, node.by),
     TableSource: lambda node, inputs: TableKernel(node.key, inputs["in"]),
     Top: _top,

@@ -77,6 +77,9 @@ def _aside_specs(job: Job, inputs: Mapping[str, Topic], suffix: str) -> list[Top
     for aside in (aside for stage in job.stages for operator in stage for aside in operator.quarantined.values()):
         columns = inputs[aside.topic].schema if aside.topic in inputs else aside.columns
         found[quarantine_topic(aside.topic)] = quarantine_schema(columns)
+    for withheld in (operator.withheld for stage in job.stages for operator in stage):
+        if withheld is not None:
+            found[withheld.topic] = withheld.columns
     for reading in job.readings:
         if reading.max_skew is not None:
             found[quarantine_topic(reading.topic)] = quarantine_schema(inputs[reading.topic].schema)

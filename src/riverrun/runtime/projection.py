@@ -8,9 +8,7 @@ condition, and for no others. The statement is prepared once and kept as long as
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -19,61 +17,15 @@ import pyarrow.compute as pc
 from riverrun import ddl
 from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
 from riverrun.errors import Invalid
-from riverrun.expressions import connect, translate
+from riverrun.expressions import translate
+from riverrun.expressions.statement import Statement
+from riverrun.expressions.typing import column_types
 from riverrun.flow.composition import WrittenExpression
 from riverrun.runtime.compile.job import MOMENT, Branch, struct_name
 from riverrun.runtime.compile.row_id import PARTITIONS
-from riverrun.runtime.compile.typing import column_types
 
-_opened = threading.local()
 # What DuckDB says before the reason: which kind of error, and that a function of ours raised it.
 _WRAPPING = re.compile(r"^(?:\w+ )+Error: (?:.*executing the UDF: \w+: )?")
-
-
-def database() -> duckdb.DuckDBPyConnection:
-    """This thread's DuckDB, opened when it is first needed: workers are forked before that."""
-    if not hasattr(_opened, "db"):
-        _opened.db = connect()
-        _opened.statements = 0
-    db: duckdb.DuckDBPyConnection = _opened.db
-    return db
-
-
-class HeldRows:
-    """What a prepared statement reads: whatever rows are held when it is executed."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self.held = schema.empty_table()
-
-    def __arrow_c_schema__(self) -> Any:
-        return self._schema.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return self.held.__arrow_c_stream__(requested_schema)
-
-
-class Statement:
-    """Expressions over the columns `fields` of some rows, prepared."""
-
-    def __init__(self, name: str, fields: pa.Schema, expressions: Sequence[str]) -> None:
-        self._rows = HeldRows(fields)
-        self._fields = fields
-        db = database()
-        _opened.statements += 1
-        self._statement = f"statement_{_opened.statements}"
-        source = f"rows_{_opened.statements}"
-        db.register(source, self._rows)
-        columns = ", ".join(f"{sql} AS c{number}" for number, sql in enumerate(expressions))
-        db.execute(f'PREPARE {self._statement} AS SELECT {columns} FROM {source} AS "{name}"')
-
-    def run(self, rows: pa.RecordBatch) -> pa.Table:
-        """The expressions' values, row by row in the order of the rows."""
-        self._rows.held = pa.Table.from_batches([rows])
-        try:
-            return database().sql(f"EXECUTE {self._statement}").to_arrow_table()
-        finally:
-            self._rows.held = self._fields.empty_table()
 
 
 class Computed:

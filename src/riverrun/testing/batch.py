@@ -11,11 +11,11 @@ import polars as pl
 import pyarrow as pa
 
 from riverrun.errors import Invalid
+from riverrun.expressions.statement import database
 from riverrun.flow import Flow
 from riverrun.flow.operators.source import Source
 from riverrun.flow.operators.table import TableSource
 from riverrun.log.rows import RowSchema
-from riverrun.runtime.projection import database
 from riverrun.settings import Settings
 from riverrun.testing.arrival import Arrival, batched, in_order, shuffled
 from riverrun.testing.difference import Row, differences, report

@@ -10,10 +10,10 @@ import pyarrow as pa
 from riverrun import ddl
 from riverrun.errors import Invalid
 from riverrun.expressions import translate
+from riverrun.expressions.statement import Statement
+from riverrun.expressions.typing import column_types
 from riverrun.flow.expressions import expression
 from riverrun.flow.schema import Schema
-from riverrun.runtime.compile.typing import column_types
-from riverrun.runtime.projection import Statement
 
 
 def compute(sql: Sequence[str], rows: pa.Table) -> pa.Table:

@@ -141,6 +141,11 @@ class Node:
         return {}
 
     @property
+    def withholds(self) -> bool:
+        """Whether results that cannot be handed on go to a topic, `<flow>.<node>.quarantine`."""
+        return False
+
+    @property
     def row_id_is_position(self) -> bool:
         """Whether what tells its rows apart is their position in the log, which every row carries."""
         return False

@@ -12,6 +12,7 @@ from riverrun import ddl
 from riverrun.columns import BRANCH, DELETED, PARTITION, RECEIVED
 from riverrun.errors import Invalid
 from riverrun.expressions import Unverified, translate
+from riverrun.expressions.typing import column_types
 from riverrun.flow.composition import Composition, Item, Path
 from riverrun.flow.expressions import Wanted
 from riverrun.flow.operators.node import Node
@@ -25,7 +26,6 @@ from riverrun.runtime.compile.job import (
     with_carried,
 )
 from riverrun.runtime.compile.row_id import WAYS, partition_in_log
-from riverrun.runtime.compile.typing import column_types
 
 
 class Analyst(Protocol):

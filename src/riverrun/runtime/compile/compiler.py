@@ -40,6 +40,7 @@ from riverrun.runtime.compile.job import (
 from riverrun.runtime.compile.row_id import hidden_type, topic_numbers
 from riverrun.runtime.compile.view_spec import view_spec
 from riverrun.runtime.operators import kernel_of
+from riverrun.runtime.quarantine import quarantine_topic
 
 
 def compile_flow(flow: Flow, shards: int, analyst: Analyst | None = None, engine: Engine = "arrow") -> Job:
@@ -143,7 +144,14 @@ class _Compiler:
                 name: Aside(topic or f"{self._flow.name}.{node.id}", own_columns(inputs[name]))
                 for name, topic in node.quarantines.items()
             },
+            withheld=self._withheld(node, output) if node.withholds else None,
         )
+
+    def _withheld(self, node: Node, output: pa.Schema) -> Aside:
+        called = self._flow.graph.names.get(node.id, node.id)
+        columns = [field for field in output if not field.name.startswith("_")]
+        topic = quarantine_topic(f"{self._flow.name}.{called}")
+        return Aside(topic, pa.schema([*columns, ("_error", pa.string())]))
 
     def _input(self, node: Node, number: int, name: str) -> pa.Schema:
         """The branches to one input of a node; the columns it gets."""

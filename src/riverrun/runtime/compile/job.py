@@ -102,6 +102,7 @@ class Operator:
     output: pa.Schema  # value columns
     timed: bool  # the passing of time alone may change its results
     quarantined: Mapping[str, Aside] = field(default_factory=dict)  # of inputs that may have rows it cannot take in
+    withheld: Aside | None = None  # where results go that cannot be handed on
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from riverrun.serve.pages import (
     history_page,
     ledger_page,
     live,
+    rules_page,
     time_page,
     topic_page,
     topics_page,
@@ -35,6 +36,7 @@ from riverrun.serve.pages.control import PageControl, keep_local
 from riverrun.serve.pages.group_actions import find_action
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import join, tag
+from riverrun.serve.pages.rule_actions import TRY, change_rules
 from riverrun.serve.pages.shell import ROOT, Asked, Draw, Drawn, document, notice
 from riverrun.serve.problems import Refused, status_of
 from riverrun.serve.sse import EventStream
@@ -54,6 +56,7 @@ _DRAWN: dict[str, Draw] = {
     f"{ROOT}/epochs": epochs_page.draw,
     f"{ROOT}/history": history_page.draw,
     f"{ROOT}/alerts": alerts_page.draw,
+    rules_page.RULES: rules_page.draw,
 }
 _HTML = "text/html; charset=utf-8"
 _SECONDS = 300  # that a browser may keep scripts and styles
@@ -118,11 +121,27 @@ def dashboard(app: FastAPI, backend: Backend, flows: Flows, control: PageControl
         draw = control.on(views_page.draw) if control else views_page.draw
         return await backend.read(_render, history, draw, asked)
 
+    async def rules(request: Request) -> Response:
+        """Something done to a rule; or the page with what one would have found."""
+        asked = _asked(request)
+        try:
+            async with receive_body(request, _FORM, backend.memory) as body:
+                form = dict(parse_qsl(body.decode("utf-8", "replace")))
+            if form.get("do") != TRY:
+                await backend.read(change_rules, backend.river, form)
+                return RedirectResponse(asked.path, 303)
+        except RiverrunError as error:
+            return await backend.read(_refuse, history, asked, error)
+        asked = replace(asked, query=form, is_posted=True)
+        draw = control.on(rules_page.draw) if control else rules_page.draw
+        return await backend.read(_render, history, draw, asked)
+
     for path, draw in _DRAWN.items():
         add(path, control.on(draw) if control else draw)
     app.add_api_route(QUERIES, query, methods=["POST"], include_in_schema=False)
     if control:
         app.add_api_route(control.path, press, methods=["POST"], include_in_schema=False)
+    app.add_api_route(rules_page.RULES, rules, methods=["POST"], include_in_schema=False)
     app.add_api_route(_GROUP, change_group, methods=["POST"], include_in_schema=False)
     app.add_api_route(ROOT + "/dead/{name}", resend, methods=["POST"], include_in_schema=False)
     app.add_api_route(ROOT + "/static/{name}", _static, methods=["GET"], include_in_schema=False)

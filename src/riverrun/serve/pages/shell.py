@@ -22,6 +22,7 @@ PAGES = (
     ("Epochs", f"{ROOT}/epochs"),
     ("History", f"{ROOT}/history"),
     ("Alerts", f"{ROOT}/alerts"),
+    ("Rules", f"{ROOT}/rules"),
 )
 
 

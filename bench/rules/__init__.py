@@ -1,0 +1,1 @@
+"""Many rules at once over the same rows."""

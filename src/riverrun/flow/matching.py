@@ -1,0 +1,80 @@
+"""What `s.match(…)` was given, checked: the node, and the measures after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from riverrun.errors import Invalid, did_you_mean
+from riverrun.flow import names
+from riverrun.flow.expressions import Expression, column, expression
+from riverrun.flow.operators.match import ONE, Match, added_columns, skip_of
+from riverrun.patterns.language import refuse_endless
+from riverrun.patterns.tree import ANY, MatchPattern
+
+_AFTER = "skip past last, skip to next, skip to first X or skip to last X"
+
+
+def defined(define: Mapping[str, str] | None, pattern: MatchPattern) -> tuple[tuple[str, str], ...]:
+    """The conditions by variable, whose names are in lower case."""
+    if define is not None and not isinstance(define, Mapping):
+        raise Invalid(f"match: define is a dict of conditions, not {define!r}", hint='Write define={"a": "x > 1"}')
+    found: dict[str, str] = {}
+    for name, sql in (define or {}).items():
+        known = str(name).lower()
+        if known == ANY:
+            raise Invalid("match: _ is every row, and has no condition", hint="Give the variable a name")
+        if known not in pattern.variables:
+            hint = did_you_mean(known, pattern.variables)
+            raise Invalid(f"match: define has {name!r}, which the pattern does not use: {pattern.text}", hint=hint)
+        if known in found:
+            raise Invalid(f"match: define has {name!r} twice; case does not count")
+        found[known] = sql
+    return tuple(found.items())
+
+
+def refuse_unmatched(node: Match) -> None:
+    """Refuse what can be seen to go wrong before any row is there."""
+    pattern = node.tree
+    if node.within is None:
+        refuse_endless(pattern, dict(node.define))
+        if pattern.absent:
+            raise Invalid("match: ! at the end needs within", hint='Say for how long: within="30 seconds"')
+        if node.on_timeout:
+            raise Invalid("match: on_timeout needs within", hint='Say when time is over: within="10 minutes"')
+    skip, target = skip_of(node.after)
+    if target is not None:
+        if target not in pattern.matched:
+            hint = did_you_mean(target, pattern.matched)
+            raise Invalid(f"match: after names {target!r}, which no row of a match is", hint=hint)
+        alone = node.automaton.beginnings == {target}
+        if alone and (skip.name == "TO_FIRST" or target not in node.automaton.continuations):
+            raise Invalid(
+                f"match: after {node.after!r} would go on where the match began",
+                hint="Write skip to next, or name a later variable",
+            )
+    node.matcher  # noqa: B018  # reads the conditions
+    taken = [*(node.by if node.rows == ONE else node.inputs[0].schema)]
+    taken += [name for name, _ in added_columns(node.rows, node.on_timeout)]
+    for name, _ in node.measures:
+        if names.made(name).lower() in (other.lower() for other in taken):
+            raise Invalid(f"match: there is a column {name!r} already", hint="Give the measure another name")
+    node.schema  # noqa: B018  # reads the measures
+
+
+def shown(node: Match) -> tuple[tuple[str, Expression], ...]:
+    """The columns of a match as people see them: measures in the place of what they are computed from."""
+    own = [(name, column(name, node.schema)) for name in node.handed_on]
+    measures = [(name, expression(sql, node.schema, node.hidden)) for name, sql in node.expressions.items()]
+    added = [(name, column(name, node.schema)) for name, _ in added_columns(node.rows, node.on_timeout)]
+    if node.rows == ONE:
+        return (*own, *measures, *added)
+    return (*own, *added[:3], *measures, *added[3:])
+
+
+def checked_after(after: str) -> str:
+    """Where matching goes on after a match, in words."""
+    words = after.lower().split() if isinstance(after, str) else []
+    match words:
+        case ["skip", "past", "last"] | ["skip", "to", "next"] | ["skip", "to", "first" | "last", _]:
+            return " ".join(words)
+    raise Invalid(f"match: after cannot be {after!r}", hint=f"There are: {_AFTER}")

@@ -1,0 +1,177 @@
+"""Matches through the public interface: published examples, late rows, silence, crashes."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import riverrun as rr
+from oracles import pattern_cases
+from oracles.pattern_cases import PatternCase
+from oracles.patterns import matches
+from riverrun.errors import Invalid
+from riverrun.patterns.language import refuse_endless
+from riverrun.testing import Advance, Crash, run_flow
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+DOWN = {"down": "price < prev(price)"}
+DOWN_UP = {**DOWN, "up": "price > prev(price)"}
+
+
+def at(second: float) -> datetime:
+    return NOON + timedelta(seconds=second)
+
+
+def ticks(prices: list[float], symbol: str = "ACME") -> list[dict[str, Any]]:
+    return [{"symbol": symbol, "price": float(price), "at": at(second)} for second, price in enumerate(prices)]
+
+
+def stream(flow: rr.Flow, **given: Any) -> Any:
+    return flow.stream("ticks", "symbol string, price double, at timestamp", time="at", **given)
+
+
+# The prices of one symbol that SQL's documentation of MATCH_RECOGNIZE has been explained with since it is there: 20 days.
+ACME = [12, 17, 19, 21, 25, 12, 15, 20, 24, 25, 19, 15, 25, 25, 14, 12, 14, 24, 23, 22]
+
+
+def test_the_v_shapes_of_the_published_example() -> None:
+    flow = rr.Flow("f")
+    found = stream(flow).match(
+        "strt down+ up+",
+        by="symbol",
+        after="skip to last up",
+        define=DOWN_UP,
+        measures={"bottom": "last(down.price)", "top": "last(up.price)", "days": "count(*)"},
+    )
+    flow.view("v", found)
+    result = run_flow(flow, [{"ticks": ticks(ACME)}]).views["v"]
+    shown = [((r["match_start"] - NOON).seconds + 1, (r["match_end"] - NOON).seconds + 1, r["bottom"]) for r in result]
+    assert sorted(shown) == [(5, 10, 12.0), (10, 13, 15.0), (14, 18, 12.0)]
+
+
+def test_rows_of_a_match_with_running_measures() -> None:
+    flow = rr.Flow("f")
+    measures = {"so_far": "count(*)", "lowest": "min(price)", "mean": "avg(down.price)"}
+    flow.view("v", stream(flow).match("start down+", by="symbol", define=DOWN, rows="all", measures=measures))
+    result = run_flow(flow, [{"ticks": ticks([5, 4, 2])}, {"ticks": ticks([9], "B")}]).views["v"]
+    rows = sorted(result, key=lambda row: row["row_number"])
+    assert [(r["variable"], r["row_number"], r["so_far"], r["lowest"], r["mean"]) for r in rows] == [
+        ("start", 1, 1, 5.0, None), ("down", 2, 2, 4.0, 4.0), ("down", 3, 3, 2.0, 3.0),
+    ]  # fmt: skip
+    assert len({row["match_id"] for row in rows}) == 1
+
+
+def test_silence_is_told_when_time_has_passed() -> None:
+    flow = rr.Flow("f")
+    flow.view("silent", stream(flow).match("beat !beat", by="symbol", within="30 seconds"))
+    script: list[Any] = [{"ticks": ticks([1])}, Advance("ticks", 0, at(30))]
+    assert run_flow(flow, script, drain=False, partitions=1).views["silent"] == []
+    script.append(Advance("ticks", 0, at(31)))
+    (row,) = run_flow(flow, script, drain=False, partitions=1).views["silent"]
+    assert (row["match_start"], row["match_end"]) == (at(0), at(0))
+
+
+def test_a_timeout_tells_how_far_it_came() -> None:
+    flow = rr.Flow("f")
+    rows = stream(flow).match(
+        "low -> high -> low",
+        by="symbol",
+        within="10 seconds",
+        define={"low": "price < 2", "high": "price > 8"},
+        measures={"high": "high.price"},
+        on_timeout=True,
+    )
+    flow.view("v", rows)
+    result = run_flow(flow, [{"ticks": ticks([1, 9, 5, 5])}]).views["v"]
+    assert [(row["high"], row["timed_out"], row["match_end"]) for row in result] == [(9.0, True, at(1))]
+
+
+def test_a_match_that_says_to_go_on_nowhere_is_put_aside() -> None:
+    flow = rr.Flow("f")
+    found = stream(flow).match("a b? c", by="symbol", define={"b": "price > 5"}, after="skip to last b")
+    flow.view("v", found)
+    result = run_flow(flow, [{"ticks": ticks([1, 6, 2, 1])}])
+    (topic,) = [name for name in result.topics if name.endswith(".quarantine")]
+    assert topic.startswith("f.match-")
+    assert [row["match_start"] for row in result.views["v"]] == [at(0)]
+    assert [row["match_start"] for row in result.topics[topic]] == [at(1), at(2)][: len(result.topics[topic])]
+    assert "skip to last b" in result.topics[topic][0]["_error"]
+
+
+def test_late_rows_are_dropped_put_aside_or_put_in_their_place() -> None:
+    script = [
+        {"ticks": ticks([5, 4])},
+        {"ticks": [{**ticks([6])[0], "at": at(20)}]},
+        {"ticks": [{**ticks([9])[0], "at": at(0.5)}]},
+    ]
+    results = {}
+    for name, late in {"drop": rr.drop(), "side": rr.side("late-ticks"), "correct": rr.correct("1 minute")}.items():
+        flow = rr.Flow("f")
+        found = stream(flow).match("a down", by="symbol", define=DOWN, measures={"top": "a.price"}, late=late)
+        flow.view("v", found)
+        results[name] = run_flow(flow, script)
+    assert [row["top"] for row in results["drop"].views["v"]] == [5.0]
+    assert [row["price"] for row in results["side"].topics["late-ticks"]] == [9.0]
+    assert [row["top"] for row in results["correct"].views["v"]] == [9.0]
+    ledger = {name: result.ledger[-1] for name, result in results.items()}
+    assert [ledger["drop"]["late_dropped"], ledger["side"]["late_aside"], ledger["correct"]["corrected"]] == [1, 1, 1]
+
+
+def test_input_that_is_corrected_is_matched_as_it_is_in_the_end() -> None:
+    flow = rr.Flow("f")
+    rates = flow.table("rates", "symbol string, rate double, since timestamp", key="symbol", time="since")
+    priced = stream(flow).as_of(rates, on="symbol").with_columns(price="price * rate")
+    flow.view("v", priced.match("a down", by="symbol", define=DOWN, measures={"top": "a.price"}))
+    script = [
+        {"rates": [{"symbol": "ACME", "rate": 1.0, "since": at(-100)}]},
+        {"ticks": ticks([5, 4, 3, 2])},
+        {"rates": [{"symbol": "ACME", "rate": 0.5, "since": at(1)}]},
+    ]
+    assert sorted(row["top"] for row in run_flow(flow, script).views["v"]) == [1.5, 5.0]
+
+
+def declarable(case: PatternCase) -> bool:
+    """Whether a flow accepts it, and rows of its matches are all in the view."""
+    if case.setting.within is None:
+        try:
+            refuse_endless(case.pattern, case.define)
+        except Invalid:
+            return False
+    return case.setting.limit > 100 and case.setting.after in ("skip past last", "skip to next")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_crashes_and_epochs_change_nothing(seed: int) -> None:
+    rng = random.Random(seed)
+    case = pattern_cases.case(rng, history=0.4)
+    while not declarable(case):
+        case = pattern_cases.case(rng, history=0.4)
+    rows = [{**row, "k": key} for key in "pq" for row in pattern_cases.rows(rng, 8)]
+    rng.shuffle(rows)
+    flow = rr.Flow("f")
+    source = flow.stream(
+        "r", "k string, time long, x long, y double, s string, at timestamp", time="at", lateness="1 hour"
+    )
+    within = None if case.setting.within is None else f"{case.setting.within} seconds"
+    found = source.match(
+        case.text, define=case.define, by="k", within=within, after=case.setting.after, rows="all",
+        on_timeout=case.setting.timeouts,
+    )  # fmt: skip
+    flow.view("v", found)
+    script: list[Any] = []
+    for start in range(0, len(rows), 5):
+        if rng.random() < 0.5:
+            script.append(Crash(at=rng.choice(["host.stepped", "host.committed", "commit.begin", "commit.store"])))
+        script.append({"r": [{**row, "at": at(row["time"])} for row in rows[start : start + 5]]})
+    result = run_flow(flow, script, partitions=1).views["v"]
+    shown = sorted((row["k"], row["variable"], row["row_number"], row["time"]) for row in result)
+    expected = []
+    for key in "pq":
+        ordered = sorted((row for row in rows if row["k"] == key), key=lambda row: row["time"])
+        for match in matches(case.pattern, case.tests, ordered, case.setting):
+            taken = enumerate(match.taken, 1) if match.outcome in ("match", "timed out") else ()
+            expected += [(key, variable, number, ordered[place]["time"]) for number, (place, variable) in taken]
+    assert shown == sorted(expected), case
