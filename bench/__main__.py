@@ -16,7 +16,7 @@ from bench.figure import Figure, WrongResult
 from bench.flow import freshness, state
 from bench.kernels import steps
 from bench.log import append, history, latency, read, sends
-from bench.nexmark import throughput
+from bench.nexmark import patterns, throughput
 from bench.rules import rates as rule_rates
 from bench.search import percolate
 from bench.serve import ingest, streams
@@ -32,6 +32,7 @@ BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
     "state": state.run,
     "freshness": freshness.run,
     "nexmark": throughput.run,
+    "patterns": patterns.run,
     "percolate": percolate.run,
     "rules": rule_rates.run,
     "http": ingest.run,
