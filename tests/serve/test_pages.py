@@ -343,6 +343,14 @@ def test_states_are_said(served: Callable[..., httpx.Client], status: dict[str, 
     assert said in page.text
 
 
+def test_the_two_texts_of_a_box_leave_each_other_room(served: Callable[..., httpx.Client]) -> None:
+    html = served(TellingRun(state="starting", epoch=0)).get("/").text
+    lines = re.findall(r'class="kind">([^<]*)</text>(?:<text[^>]*class="state"[^>]*>([^<]*)</text>)?', html)
+    assert [state for _, state in lines] == ["◆ starting"] * 3
+    assert "group by…" in [kind for kind, _ in lines]
+    assert all(len(kind) + len(state) < 20 for kind, state in lines)
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_a_run_that_does_not_answer(served: Callable[..., httpx.Client], path: str) -> None:
     run = TellingRun()
