@@ -21,6 +21,7 @@ from riverrun.log.spec import TopicSpec
 from riverrun.river import River
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.compiler import compile_flow
+from riverrun.runtime.lag import measure_lag
 from riverrun.runtime.outputs import declare_views, output_specs
 from riverrun.runtime.plan import Limit, Plan
 from riverrun.runtime.planner import Planner
@@ -131,11 +132,11 @@ class ShopRun(LocalRun):
         return list(self._epochs)
 
     def observe(self) -> FlowStatus:
-        ends = {name: topic.ends() for name, topic in self._inputs.items()}
+        lag = measure_lag(self._inputs, self._committer.last.positions)
         recent = self._epochs[-20:]
         stateful = [node.id for node in self.flow.nodes if node.stateful]
         return FlowStatus(
-            **msgspec.structs.asdict(read_status(self.name, self._committer.last, ends, self._home)),
+            **msgspec.structs.asdict(read_status(self.name, self._committer.last, lag, self._home)),
             state=self.state,
             reason=self.reason,
             rows_per_second=round(sum(one.rows or 0 for one in recent) / (self._every * max(len(recent), 1)), 1),

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from riverrun.serve.pages.day import DayPart
 from riverrun.serve.pages.day_file import DayDocument, day_path
 from riverrun.serve.pages.graph_layout import HEIGHT, lay_out
 from riverrun.serve.pages.routes import dashboard
+from riverrun.serve.pages.table_cells import cell
 from riverrun.serve.pages.view_page import RecentChanges
 from riverrun.serve.server import Background
 from riverrun.settings import Settings
@@ -314,13 +316,28 @@ def test_a_topic_with_its_rows_readers_and_columns(http: httpx.Client, river: Ri
     assert "The newest 25 with the key 'ada'" in look(http, "/ui/topics/orders?key=ada").text
     assert "No row with the key 'bob'" in look(http, "/ui/topics/orders?key=bob").text
     assert "billing" in look(http, "/ui/topics").text
+    assert "1 topic Topic" in look(http, "/ui/topics").text
+
+
+def test_decimals_are_on_the_right_as_whole_numbers_are() -> None:
+    assert [dict(Page(cell(value)).of("td")[0])["class"] for value in (7, Decimal("7.50"), "7")] == ["n", "n", "cell"]
 
 
 @pytest.mark.parametrize(
     ("status", "badge", "said"),
     [
         ({}, "● running", "has been processed"),
-        ({"epoch": 0}, "◆ starting", "No epoch has been committed yet"),
+        ({"epoch": 0}, "◆ starting", "No epoch has been committed yet."),
+        (
+            {"epoch": 0, "lag": Lag(9, 4.0, {"orders": 9})},
+            "◆ starting",
+            "No epoch has been committed yet; 9 rows wait.",
+        ),
+        (
+            {"state": "starting", "reason": "Spark is being started", "lag": Lag(1, 4.0, {"orders": 1})},
+            "◆ starting",
+            "Spark is being started; 1 row waits.",
+        ),
         (
             {"lag": Lag(90_000, 184.0, {"orders": 90_000})},
             "▲ behind",
@@ -332,7 +349,7 @@ def test_a_topic_with_its_rows_readers_and_columns(http: httpx.Client, river: Ri
             "◆ trying again",
             "18:04:31",
         ),
-        ({"state": "failed", "reason": "fenced by run 2"}, "■ stopped", "fenced by run 2 riverrun run shop.py"),
+        ({"state": "failed", "reason": "fenced by run 2"}, "■ stopped", "fenced by run 2 riverrun run FLOW.py"),
         ({"state": "drained"}, "■ drained", "every window is closed"),
         ({"state": "rebuilding", "reason": "1 of 2 rows"}, "◆ rebuilding", "1 of 2 rows"),
     ],
@@ -341,6 +358,21 @@ def test_states_are_said(served: Callable[..., httpx.Client], status: dict[str, 
     page = look(served(TellingRun(**status)), "/")
     assert badge in page.text
     assert said in page.text
+
+
+def test_rows_that_wait_for_the_first_epoch_are_not_asked_for_again(served: Callable[..., httpx.Client]) -> None:
+    run = TellingRun(state="starting", reason="Spark is being started", epoch=0, lag=Lag(9, 4.0, {"orders": 9}))
+    page = look(served(run), "/ui/time")
+    assert "Spark is being started; 9 rows wait." in page.text
+    assert "Append some rows" not in page.text
+
+
+def test_the_two_texts_of_a_box_leave_each_other_room(served: Callable[..., httpx.Client]) -> None:
+    html = served(TellingRun(state="starting", epoch=0)).get("/").text
+    lines = re.findall(r'class="kind">([^<]*)</text>(?:<text[^>]*class="state"[^>]*>([^<]*)</text>)?', html)
+    assert [state for _, state in lines] == ["◆ starting"] * 3
+    assert "group by…" in [kind for kind, _ in lines]
+    assert all(len(kind) + len(state) < 20 for kind, state in lines)
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -362,7 +394,8 @@ def test_a_run_that_did_not_answer_for_a_while_was_not_replaced(served: Callable
 
 def test_a_flow_of_another_process(http: httpx.Client, totals: CommittedFlow) -> None:
     totals.commit(("ada", 1, 9.5, 1), ledger=STORED)
-    page = until(lambda: look(http, "/"), "active elsewhere")
+    page = until(lambda: look(http, "/"), "○ elsewhere It last committed")
+    assert "whether it runs is not known here" in page.text
     assert "orders" in page.text and "totals" in page.text
     assert "unknown" in page.text  # its rate: a zero would be a lie
 

@@ -8,6 +8,7 @@ import msgspec
 
 from riverrun.flow import Flow
 from riverrun.river import River
+from riverrun.runtime.lag import measure_lag
 from riverrun.runtime.manifest import home_of
 from riverrun.runtime.opening import open_inputs
 from riverrun.runtime.status import EpochTimes, FlowStatus
@@ -33,8 +34,8 @@ class PendingRun:
         if self.run is not None:
             return self.run.observe()
         last = self._river.store.last(self.name)
-        ends = {name: topic.ends() for name, topic in self._inputs.items()}
-        stored = read_status(self.name, last, ends, home_of(self._river.checkpoints, self.name, last))
+        lag = measure_lag(self._inputs, last.positions)
+        stored = read_status(self.name, last, lag, home_of(self._river.checkpoints, self.name, last))
         return FlowStatus(**msgspec.structs.asdict(stored), state="starting", reason="Spark is being started")
 
     def epochs(self) -> list[EpochTimes]:

@@ -84,8 +84,7 @@ def describe(status: FlowStatus) -> str:
     parts = [
         f"epoch {status.epoch}" if status.epoch else "no epoch yet",
         *([rate] if status.epoch else []),
-        # How old what waits is, only the last epoch tells.
-        figures.behind(status.lag.rows, status.lag.seconds if status.epoch else None),
+        figures.behind(status.lag.rows, status.lag.seconds),
         "no watermark yet" if lag is None else f"watermark {_span(lag)} behind",
         f"{figures.rows(status.late)} late",
         *(f"waits for {source.waits_for}" for source in status.sources if source.waits_for),

@@ -222,8 +222,8 @@ def _topic_lag(topic: Topic, progress: GroupProgress) -> dict[str, Any]:
 
 def _age(topic: Topic, partition: int, low: int, latest: int) -> float:
     """Seconds since the first row in the range was received; its frame's header knows."""
-    first = next(iter(topic.summaries({partition: low}, {partition: latest})), None)
-    return max(0.0, time.time() - first.first_received / 1e6) if first else 0.0
+    first = topic.first_received(partition, low, latest)
+    return 0.0 if first is None else max(0.0, time.time() - first / 1e6)
 
 
 def _total(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -184,6 +184,14 @@ class Topic:
         """What is known of a range without reading it, in arrival order. The first and last may overlap its ends."""
         return self.backend.summaries(start, end)
 
+    def first_received(self, partition: int, start: int, end: int) -> int | None:
+        """When (µs) the first row of a range was received, to the frame that has it; None where no row is left of it."""
+        try:
+            first = next(iter(self.summaries({partition: start}, {partition: end})), None)
+        except OutOfRange:  # retention was faster
+            return None
+        return first.first_received if first else None
+
     def offsets(self, at: Start, default: Literal["earliest", "latest"] = "earliest") -> dict[int, int]:
         """Offsets of every partition for a position, a time, "earliest" or "latest"; `default` for None."""
         at = default if at is None else at

@@ -20,8 +20,8 @@ FlowState = Literal[
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """Rows (counted by offsets) that are not processed yet, by topic and in all; seconds since everything received by
-    then was."""
+    """Rows (counted by offsets) that are not processed yet, by topic and in all; seconds since the oldest of them was
+    received."""
 
     rows: int = 0
     seconds: float = 0.0

@@ -20,8 +20,8 @@ from riverrun.views import Last
 _SILENT = 10_000_000  # whoever has said nothing for this long, while others went on, is named
 
 
-def read_status(flow: str, last: Last, ends: Mapping[str, Mapping[int, int]], home: str) -> StoredStatus:
-    """`last` is the flow's newest epoch, `ends` where each of its topics ends now, `home` the flow's directory."""
+def read_status(flow: str, last: Last, lag: Lag, home: str) -> StoredStatus:
+    """`last` is the flow's newest epoch, `lag` how far its topics are beyond it, `home` the flow's directory."""
     now = wall_clock()
     manifest = Manifest.decode(last.manifest) if last.manifest else None
     ledger = msgspec.convert(last.ledger or (), tuple[LedgerEntry, ...])
@@ -31,7 +31,7 @@ def read_status(flow: str, last: Last, ends: Mapping[str, Mapping[int, int]], ho
         positions=str(Position(last.positions)),
         committed=from_micros(last.committed) if last.epoch else None,
         finished=bool(manifest and manifest.final),
-        lag=_measure_lag(last, ends, now),
+        lag=lag,
         sources=_read_sources(manifest, home, now) if manifest else (),
         late=sum(entry.late for entry in ledger),
         state_size=_measure_state(manifest) if manifest else StateSize(),
@@ -39,15 +39,6 @@ def read_status(flow: str, last: Last, ends: Mapping[str, Mapping[int, int]], ho
         run=last.run,
         ledger=ledger,
     )
-
-
-def _measure_lag(last: Last, ends: Mapping[str, Mapping[int, int]], now: int) -> Lag:
-    topics = {
-        name: sum(max(offset - last.positions.get(name, {}).get(p, 0), 0) for p, offset in parts.items())
-        for name, parts in ends.items()
-    }
-    rows = sum(topics.values())
-    return Lag(rows, _seconds(now - last.received) if rows and last.epoch else 0.0, topics)
 
 
 def _read_sources(manifest: Manifest, home: str, now: int) -> tuple[SourceStatus, ...]:

@@ -81,6 +81,7 @@ class Flows:
     def _read_stored(self, store: Store, name: str) -> FlowStatus:
         """Of a flow that does not run here; whether it runs, only its own process knows."""
         try:
+            from riverrun.runtime.lag import measure_lag
             from riverrun.runtime.manifest import home_of
             from riverrun.runtime.stored_status import read_status
         except ImportError as error:
@@ -89,14 +90,15 @@ class Flows:
                 hint=f"Install it: {how_to_install('spark')}",
             ) from None
         last = store.last(name)
-        ends = {}
+        topics = {}
         for topic in last.positions:
             try:
-                ends[topic] = self.backend.topic(topic).ends()
+                topics[topic] = self.backend.topic(topic)
             except NotFound:
                 continue  # dropped since
+        lag = measure_lag(topics, last.positions)
         home = home_of(self.backend.river.checkpoints, name, last)
-        return FlowStatus(**msgspec.structs.asdict(read_status(name, last, ends, home)))
+        return FlowStatus(**msgspec.structs.asdict(read_status(name, last, lag, home)))
 
 
 def _ask(run: Running) -> FlowStatus:

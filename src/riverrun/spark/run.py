@@ -23,6 +23,7 @@ from riverrun.runtime.admission import Admission, admitted, refuse_drained
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.engines import engines_of
 from riverrun.runtime.heritage import GONE, Heritage, refuse_place
+from riverrun.runtime.lag import measure_lag
 from riverrun.runtime.manifest import Manifest, home_of
 from riverrun.runtime.opening import check_written, mend_checkpoint, open_outputs, shut_out
 from riverrun.runtime.outputs import declare_views
@@ -159,9 +160,9 @@ class Run:
         query.report()
         inputs = self._context.inputs
         last = replace(query.committer.last, fence=self._fence)
-        ends = {name: topic.ends() for name, topic in inputs.items()}
+        lag = measure_lag(inputs, last.positions if last.epoch else self._context.start or {})
         return FlowStatus(
-            **msgspec.structs.asdict(read_status(self.name, last, ends, query.deployment.home)),
+            **msgspec.structs.asdict(read_status(self.name, last, lag, query.deployment.home)),
             state=self._state(),
             reason=self._reason(),
             next_try=from_micros(at) if (at := self._next_try) else None,

@@ -109,11 +109,12 @@ class Processing:
 
     def observe(self) -> FlowStatus:
         """As a run would: what the store says, and what the process has said of itself."""
+        from riverrun.runtime.lag import measure_lag
         from riverrun.runtime.stored_status import read_status
 
-        ends = {name: self._river.topic(name).ends() for name in self.flow.topics()}
-        home = f"{self._river.checkpoints}/{self.name}"
-        stored = msgspec.structs.asdict(read_status(self.name, self._river.store.last(self.name), ends, home))
+        last = self._river.store.last(self.name)
+        lag = measure_lag({name: self._river.topic(name) for name in self.flow.topics()}, last.positions)
+        stored = msgspec.structs.asdict(read_status(self.name, last, lag, f"{self._river.checkpoints}/{self.name}"))
         if self.died is not None:
             ago = f"killed {time.time() - self.died:.0f} s ago, being started again"
             return FlowStatus(**stored, state="failing", reason=ago, rows_per_second=0.0)

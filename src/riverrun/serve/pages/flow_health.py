@@ -10,7 +10,8 @@ from riverrun.serve.pages.markup import Content, Html, join, tag
 from riverrun.serve.pages.quantities import ago, number, span
 
 BEHIND = 10.0  # seconds of lag that are worth a word
-_SILENT = 60.0  # seconds without a commit after which a flow elsewhere is no longer taken to run
+_SILENT = 60.0  # seconds without a commit after which a flow elsewhere probably does not run
+_RUN = "riverrun run FLOW.py"
 
 OK, BUSY, WAITING, STOPPED, UNKNOWN = "ok", "behind", "waiting", "stopped", "unknown"
 # Never colour alone: every kind has a shape of its own.
@@ -39,18 +40,20 @@ def badge(kind: str, word: str) -> Html:
 def judge(status: FlowStatus | None) -> Health:
     """Judge a flow by its status."""
     if status is None:
-        return Health(UNKNOWN, "no flow", "No flow has run in this river yet.", "riverrun run FLOW.py")
+        return Health(UNKNOWN, "no flow", "No flow has run in this river yet.", _RUN)
     if status.state is None:
         return _judge_elsewhere(status)
     reason = status.reason or ""
     if status.state == "unknown":
         return Health(WAITING, "unknown", reason or "The run does not say how it is.")
     if status.state == "failed":
-        return Health(STOPPED, "stopped", reason, f"riverrun run {status.flow}.py")
+        return Health(STOPPED, "stopped", reason, _RUN)
     if status.state == "drained":
         return Health(STOPPED, "drained", "The input was declared finished, every window is closed.")
     if status.state == "stopped":
-        return Health(STOPPED, "stopped", "The run was stopped; nothing is lost.", f"riverrun run {status.flow}.py")
+        return Health(STOPPED, "stopped", "The run was stopped; nothing is lost.", _RUN)
+    if status.state == "starting":
+        return Health(WAITING, "starting", _with_waiting(reason or "It is being started", status.lag.rows))
     if status.state == "waiting":
         return Health(WAITING, "waiting", reason or "It waits for a store or a disk.")
     if status.state == "failing":
@@ -64,7 +67,7 @@ def judge(status: FlowStatus | None) -> Health:
 def _judge_running(status: FlowStatus) -> Health:
     lag = status.lag
     if not status.epoch:
-        return Health(WAITING, "starting", "No epoch has been committed yet.")
+        return Health(WAITING, "starting", _with_waiting("No epoch has been committed yet", lag.rows))
     if lag.seconds >= BEHIND:
         said = join(number(lag.rows, "rows"), " are waiting, the oldest for about ", span(lag.seconds), ".")
         return Health(BUSY, "behind", said)
@@ -76,9 +79,15 @@ def _judge_elsewhere(status: FlowStatus) -> Health:
     if status.finished:
         return Health(STOPPED, "drained", "The input was declared finished, every window is closed.")
     if committed is None:
-        return Health(UNKNOWN, "not started", "No epoch has been committed.", f"riverrun run {status.flow}.py")
+        return Health(UNKNOWN, "not started", "No epoch has been committed.", _RUN)
     silent = (datetime.now(UTC) - committed).total_seconds()
     if silent < _SILENT:
-        return Health(OK, "active elsewhere", join("It last committed ", ago(committed), ", in another process."))
-    said = join("Nothing was committed since ", ago(committed), "; whether it runs, only its own process knows.")
-    return Health(UNKNOWN, "quiet", said, f"riverrun run {status.flow}.py")
+        said = join("It last committed ", ago(committed), "; whether it runs is not known here.")
+        return Health(UNKNOWN, "elsewhere", said)
+    said = join("Nothing was committed since ", ago(committed), "; whether it runs is not known here.")
+    return Health(UNKNOWN, "quiet", said, _RUN)
+
+
+def _with_waiting(said: str, rows: int) -> Content:
+    """The sentence, with the rows that wait meanwhile."""
+    return join(said, "; ", number(rows, "rows"), " wait." if rows > 1 else " waits.") if rows else f"{said}."

@@ -18,6 +18,7 @@ from riverrun.serve.pages.shell import ROOT, Asked, Drawn, address, choose_flow,
 _KINDS = {"source": "topic", "operator": "", "view": "view", "topic": "topic", "alert": "alert"}
 _LEGIBLE = 1760  # a wider graph is scrolled; one up to this width is made to fit
 _WIDEST = 16  # characters of a title in its box
+_LINE = 20  # and of the line below it, with the state
 
 
 def draw(history: History, asked: Asked) -> Drawn:
@@ -115,6 +116,7 @@ def _box(box: Box, x: float, y: float, asked: Asked) -> Html:
     kind = _KINDS[box.shape]
     label = f"{kind or box.title} {box.title if kind else box.label}: {box.word}"
     second = box.label if box.shape == "operator" else kind
+    state = f"{SHAPES[box.state]} {box.word}" if box.shape != "operator" or box.state != "ok" else ""
     return tag(
         "a",
         tag("title", f"{label}\n{box.label}\n{box.place or ''}".rstrip()),
@@ -125,10 +127,8 @@ def _box(box: Box, x: float, y: float, asked: Asked) -> Html:
             rx=4 if box.shape == "operator" else HEIGHT / 2 if box.shape == SOURCE else 12,
         ),
         tag("text", _fit(box.title), x=16, y=26, class_="name"),
-        tag("text", _fit(second, 20), x=16, y=46, class_="kind"),
-        tag("text", f"{SHAPES[box.state]} {box.word}", x=WIDTH - 16, y=46, class_="state", text_anchor="end")
-        if box.shape != "operator" or box.state != "ok"
-        else None,
+        tag("text", _fit(second, _LINE - len(state) - 1 if state else _LINE), x=16, y=46, class_="kind"),
+        tag("text", state, x=WIDTH - 16, y=46, class_="state", text_anchor="end") if state else None,
         href=asked.link(node=box.id) + "#node",
         transform=f"translate({x:g} {y:g})",
         class_=f"box {box.shape} {box.state}" + (" chosen" if asked.get("node") == box.id else ""),

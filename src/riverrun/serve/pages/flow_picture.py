@@ -104,7 +104,7 @@ def _picture_stored(history: History, past: FlowHistory) -> Picture:
     """Topics, the flow as one box, and its views."""
     name = past.name
     state, word = _judge_flow(past)
-    boxes = [Box(f"flow {name}", OPERATOR, name, "in another process", state, word)]
+    boxes = [Box(f"flow {name}", OPERATOR, name, "flow", state, word)]
     lines = []
     for topic in past.status.lag.topics:
         boxes.insert(0, Box(f"topic {topic}", SOURCE, topic, "topic", *_judge_topic(past, topic), target=topic))

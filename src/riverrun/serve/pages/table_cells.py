@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from riverrun.serve.answers import encode
@@ -49,7 +50,7 @@ def plain(value: Any) -> str:
 
 def is_number(value: Any) -> bool:
     """Whether it belongs to the right of its column."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def row_id(key: Sequence[Any]) -> str:

@@ -29,10 +29,7 @@ def draw(history: History, asked: Asked) -> Drawn:
     past = choose_flow(history, asked)
     sources = past.status.sources if past else ()
     if not past or not sources:
-        regions["time"] = empty(
-            "No epoch has been committed yet, so there is no event time to show. Append some rows",
-            "riverrun topic append TOPIC FILE.ndjson",
-        )
+        regions["time"] = _nothing_yet(past)
         return Drawn("Time", regions)
     graph = history.graph(past.name)
     source = next((one for one in sources if one.source == asked.get("source")), sources[0])
@@ -54,6 +51,15 @@ def draw(history: History, asked: Asked) -> Drawn:
     regions["producers"] = _producers(looked)
     regions["lateness"] = _lateness(looked)
     return Drawn("Time", regions)
+
+
+def _nothing_yet(past: FlowHistory | None) -> Html:
+    if past and past.status.lag.rows:
+        return empty("There is event time to show after the first epoch")
+    return empty(
+        "No epoch has been committed yet, so there is no event time to show. Append some rows",
+        "riverrun topic append TOPIC FILE.ndjson",
+    )
 
 
 def _choices(sources: Sequence[SourceStatus], source: SourceStatus, asked: Asked) -> Html:
@@ -107,7 +113,7 @@ def _numbers(looked: Looked, past: FlowHistory) -> Html:
         figure(
             "Behind the watermark",
             number(arrivals.behind, "rows"),
-            join("of ", number(arrivals.rows), " seen here; an open window still takes them"),
+            join("of ", number(arrivals.rows), " seen here; an open or corrected window still takes them"),
         ),
         figure("Late rows", number(past.status.late, "rows"), join("of the whole flow, ", ledger)),
     )

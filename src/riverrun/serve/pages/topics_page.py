@@ -34,7 +34,7 @@ def draw(history: History, asked: Asked) -> Drawn:
         "Kept for",
         "Readers and their lag",
     ]
-    regions["topics"] = table(f"{len(names)} topics", heads, rows)
+    regions["topics"] = table(f"{len(names)} topic{'s' * (len(names) != 1)}", heads, rows)
     return Drawn("Topics", regions)
 
 
