@@ -200,7 +200,7 @@ def test_a_view_that_its_flow_left_does_not_pretend_to_be_fresh(http: httpx.Clie
 
 
 def test_large_rows_come_in_several_answers(http: httpx.Client, river: River, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view_routes, "_LARGEST", 20_000)
+    monkeypatch.setattr(view_routes, "LARGEST_PAGE", 20_000)
     spec = ViewSpec("texts", "notes", "user string, said string", ("user",), topics=("orders",))
     CommittedFlow(river, spec).commit(*((f"u{i:03}", "x" * 1000, 1) for i in range(100)))
     url, found = "/views/texts?limit=1000", []

@@ -22,6 +22,7 @@ from riverrun.serve.dead_letter_routes import dead_letter_routes
 from riverrun.serve.flows import Flows, flow_routes
 from riverrun.serve.guard import Guard
 from riverrun.serve.metrics import metric_routes
+from riverrun.serve.paced_answers import PacedAnswers
 from riverrun.serve.pages.routes import dashboard
 from riverrun.serve.probes import probe_routes
 from riverrun.serve.problems import answer_error, answer_http_error, problem
@@ -90,6 +91,7 @@ def create_app(
     app.exception_handler(RiverrunError)(_failed)
     app.exception_handler(HTTPException)(_not_served)
     app.exception_handler(RequestValidationError)(_misused)
+    app.add_middleware(PacedAnswers, memory=backend.answers)
     app.add_middleware(RequestCounter, counts=backend.counts)
     hosts = settings.http_hosts.split(",")
     app.add_middleware(

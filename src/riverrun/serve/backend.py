@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 # Writers wait for the disk together (group commit), so a few threads are enough for many appends.
 _APPENDING, _READING, _FOLLOWING = 8, 16, 64
+LARGEST_PAGE = 16 << 20  # bytes of rows in one answer
 
 
 class Running(Protocol):
@@ -52,6 +53,7 @@ class Backend:
         self.runs = tuple(runs)
         self.counts = RequestCounts()
         self.memory = MemoryBudget(river.settings.http_memory, river.settings.http_body_bytes)
+        self.answers = MemoryBudget(river.settings.http_memory, LARGEST_PAGE, "too many answers wait to be taken")
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []  # what goes on for as long as it is served
         self._appending = ThreadPoolExecutor(_APPENDING, "riverrun-append")
         self._reading = ThreadPoolExecutor(_READING, "riverrun-read")
