@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from riverrun.log.queue import Message
 from riverrun.river import River
 
 MAILS = """
@@ -62,6 +63,16 @@ def test_what_fails_is_listed_and_sent_again(mails: Any) -> None:
     sys.modules.pop("mails")
     assert mails("worker", "mails:send", *options, "--json").json == {"done": 1, "failed": 0, "dead": 0}
     assert mails("dead", "list").out.split()[-4:] == ["mails.dead.send", "queue", "0", "1"]
+
+
+def test_a_worker_whose_thread_has_died_fails(mails: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(message: Message) -> None:
+        raise MemoryError("nothing left")
+
+    monkeypatch.setattr(Message, "ack", refuse)
+    done = mails("worker", "mails:send", "--topic", "mails", "--group", "send")
+    assert done.code == 1
+    assert "the worker cannot go on: MemoryError: nothing left" in done.err
 
 
 def test_mistakes_are_answered(mails: Any) -> None:
