@@ -220,3 +220,10 @@ def test_numbers_of_any_length_are_no_defect(http: httpx.Client, totals: Committ
     waiting = {"at_least": "orders@0:1", "timeout": f"{'9' * 400} weeks"}
     assert http.get("/views/totals", params=waiting).status_code == 400
     assert http.post("/ui/views", data={"sql": "select cast(x'ff' as text)"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/views/totals%2f", "/views/totals%2fada", "/views/none%2F"])
+def test_a_slash_that_was_encoded_leads_nowhere(http: httpx.Client, totals: CommittedFlow, path: str) -> None:
+    totals.commit(("ada", 1, 1.0, 1))
+    assert http.get("/views/totals/ada").status_code == 200
+    assert http.get(path).status_code == 404

@@ -161,7 +161,10 @@ def _after_view(request: Request) -> str:
         path = raw.partition(b"?")[0].decode("ascii")
     except UnicodeDecodeError:
         raise Invalid("a path is written in ASCII, with everything else percent-encoded") from None
-    return path.split("/", 3)[3]
+    _, _, _, *key = path.split("/", 3)
+    if not key:  # its slash was percent-encoded
+        raise NotFound("there is nothing at this address", hint="Between a view and a key, write / as it is")
+    return key[0]
 
 
 def _freshness(store: Store, spec: ViewSpec) -> dict[str, str]:
