@@ -15,7 +15,7 @@ _NO_TIMEOUT = 0
 
 def open_callbacks(gateway: Any) -> None:
     """Open the port of a gateway that has none."""
-    from py4j.java_gateway import JavaObject
+    from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
 
     token = secrets.token_hex(32)
     parameters = gateway.callback_server_parameters
