@@ -263,6 +263,8 @@ class River:
                     from riverrun.views import open_store
                 except ImportError as error:
                     raise _not_installed(error) from None
+                except OSError as error:  # modules are files, too
+                    raise from_system(error, "the view store cannot be opened") from error
                 self._store = open_store(self.views_address, read=self.views_read)
             return self._store
 

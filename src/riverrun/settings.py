@@ -138,7 +138,9 @@ class Settings:
     http_body_bytes: int = _size("16 MiB", "a larger HTTP body is refused; of a compressed one, both sizes count")
     http_rows: int = _number(250_000, "a body with more rows is refused")
     http_memory: int = _size(
-        "64 MiB", "bodies that are being received and appended, of one client half of it; more are refused with 429"
+        "64 MiB",
+        "bodies that are being received and appended, and as much again of answers that wait to be taken; of one client"
+        " half of it; more are refused with 429",
     )
     http_rate: int = _number(1000, "requests per second with one token; more are refused with 429; 0: no limit")
     http_clients: int = _number(1000, "streams of events (SSE) that are followed at the same time, by one client half")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from riverrun.log.queue import Message
 from riverrun.river import River
 
 MAILS = """
@@ -78,6 +79,16 @@ def test_one_topic_that_cannot_be_sent_again_does_not_stop_the_others(mails: Any
     )
     assert last == "riverrun: of 2 topics 1 failed; the others were sent again"
     assert mails("dead", "resend", "--all").code == 2
+
+
+def test_a_worker_whose_thread_has_died_fails(mails: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(message: Message) -> None:
+        raise MemoryError("nothing left")
+
+    monkeypatch.setattr(Message, "ack", refuse)
+    done = mails("worker", "mails:send", "--topic", "mails", "--group", "send")
+    assert done.code == 1
+    assert "the worker cannot go on: MemoryError: nothing left" in done.err
 
 
 def test_mistakes_are_answered(mails: Any) -> None:

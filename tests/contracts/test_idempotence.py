@@ -115,6 +115,19 @@ def test_the_last_sequence_of_a_producer(log: Log) -> None:
     assert log.reopened().last_sequence("app") == 17
 
 
+@pytest.mark.parametrize("name", ["", 7, "\ud800", "shop-\udcff"])
+def test_what_is_not_a_name_is_refused(log: Log, name: Any) -> None:
+    topic = log.topic()
+    for refused in (
+        lambda: topic.append([row(1)], producer=name, sequence=1),
+        lambda: topic.raise_fence(name, 1),
+        lambda: topic.last_sequence(name),
+    ):
+        with pytest.raises(Invalid, match="producer must be a name"):
+            refused()
+    assert topic.latest == topic.earliest
+
+
 def test_names_of_producers_are_bounded(log: Log, settings: Settings) -> None:
     """Every writer keeps them in memory, for days, and every segment begins with them."""
     topic = log.topic(partitions=1)

@@ -90,6 +90,15 @@ def test_a_page_has_so_many_rows_and_about_so_many_bytes(store):
     assert page(0, 10)[1]  # never nothing, so that one comes to the end
 
 
+def test_a_page_of_large_rows_ends_with_the_last_that_fits(store):
+    flow = ViewFlow(store, revenue(schema="user string, said string"))
+    given = [(f"u{i:04}", "x" * 100_000, 1) for i in range(40)]
+    flow.commit({"revenue": weighted("user string, said string", *given)})
+    for size, rows in ((450_000, 4), (1_000, 1), (1_550_000, 15), (10_000_000, 40)):
+        table, more = store.page("revenue", Selection((), (), None), size)
+        assert (table.num_rows, more) == (rows, rows < 40)
+
+
 def test_a_page_that_takes_too_long_is_stopped(store):
     flow = ViewFlow(store, revenue())
     flow.commit({"revenue": weighted("user string, n bigint", *((f"u{i}", i, 1) for i in range(50_000)))})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -156,3 +158,23 @@ def test_commands_may_open_as_many_files_as_the_system_lets_them():
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == allowed
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+_WITHOUT_DESCRIPTORS = """
+from log.test_descriptors import *
+with River("river") as river:
+    try:
+        with no_descriptor_left():
+            river.store
+    except Transient as error:
+        print(error.message)
+    river.store
+"""
+
+
+def test_a_store_that_cannot_be_opened_for_want_of_descriptors_may_be_tried_again(tmp_path):
+    """Nor can the modules be read that open it: a process that has done nothing yet."""
+    ran = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_DESCRIPTORS], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout, ran.returncode) == ("the view store cannot be opened (Too many open files)\n", 0), ran.stderr

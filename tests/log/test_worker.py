@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import threading
 import time
@@ -38,6 +39,52 @@ def test_threads_share_the_messages_and_end_when_there_are_none(topic: Topic) ->
         assert worker.wait(30)
         assert worker.counts.done == 100
     assert sorted(seen) == list(range(100))
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        (FileNotFoundError("/tmp/\udcff"), r"FileNotFoundError: /tmp/\udcff"),
+        (asyncio.CancelledError(), "CancelledError"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (Unspeakable(), "Unspeakable"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_is_raised_is_a_failed_attempt(
+    topic: Topic, tmp_path: Path, raised: BaseException, reason: str
+) -> None:
+    topic.append([{"n": 1}, {"n": 2}])
+
+    def send(message: Message) -> None:
+        if message.row["n"] == 1:
+            raise raised
+
+    with topic.queue("send", attempts=1) as queue:
+        worker = QueueWorker(queue, send, until_empty=True)
+        assert worker.wait(30)
+        assert (worker.counts.done, worker.counts.dead, worker.failure) == (1, 1, None)
+        assert queue.receive(0) is None
+    with River(tmp_path / "river") as river:
+        assert river.topic("mails.dead.send").read()["dead_reason"].to_pylist() == [reason]
+
+
+def test_a_worker_that_cannot_go_on_says_so(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic.append([{"n": 1}])
+    with topic.queue("send") as queue:
+
+        def refuse(message: Message) -> None:
+            raise MemoryError("nothing left")
+
+        monkeypatch.setattr(Message, "ack", refuse)
+        worker = QueueWorker(queue, lambda message: None, threads=3)
+        assert worker.wait(30)  # all of them, though two had nothing to do
+        assert isinstance(worker.failure, MemoryError)
 
 
 def test_what_raises_comes_again_with_growing_pauses_and_ends_as_a_dead_letter(topic: Topic, tmp_path: Path) -> None:

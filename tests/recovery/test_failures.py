@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
 import subprocess
 from types import SimpleNamespace
 
+import py4j.java_gateway
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
@@ -174,8 +177,9 @@ def test_half_an_answer_of_a_jvm_that_was_killed(monkeypatch):
         process.kill()
         monkeypatch.setattr(failures, "_DYING", 30)
         assert failures.is_gone(half)
-    with pytest.raises(Unavailable, match="flow shop: Spark's JVM has ended. Run the flow again"):
-        failures.Tries("flow shop").pause(half, 1)
+    for error in (half, failures.jvm_has_ended("flow shop")):
+        with pytest.raises(failures.JvmEnded, match="flow shop: Spark's JVM has ended. Run the flow again"):
+            failures.Tries("flow shop").pause(error, 1)
 
 
 def test_a_worker_that_dies_while_a_query_is_started(caplog):
@@ -205,3 +209,15 @@ def test_what_else_goes_wrong_at_the_start_is_told_at_once(error):
     with pytest.raises(type(error)) as found:
         failures.start_through(start, "flow shop")
     assert found.value is error
+
+
+def test_what_py4j_says_of_a_jvm_that_is_gone_is_not_printed():
+    """It tells the root logger, with a traceback; the run says it in one line."""
+    importlib.import_module("riverrun.spark.query")
+    root = logging.getLogger()
+
+    def passes(path: str) -> bool:
+        return bool(root.filter(root.makeRecord("root", logging.ERROR, path, 1, "Exception while …", (), None)))
+
+    assert not passes(py4j.java_gateway.__file__)
+    assert passes(__file__)

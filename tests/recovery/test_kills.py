@@ -120,6 +120,6 @@ def test_killed_jvm(a_shop):
     next(process for process in run.family() if process.name() == "java").kill()
     assert run.ends() == 1
     [told] = run.errors.strip().splitlines()
-    assert told.startswith("Unavailable: flow shop: Spark's JVM has ended")
+    assert told.startswith("JvmEnded: flow shop: Spark's JVM has ended")
     a_shop.feed()
     a_shop.drain()

@@ -274,16 +274,23 @@ def test_a_token_that_is_removed_from_the_file_is_refused_and_its_streams_end(
             parts = stream.iter_raw()
             assert next(parts)
             assert [get("ada"), get("bob")] == [200, 200]
-            file.write_text("what is this?")
+            file.unlink()
             assert [get("ada"), get("bob")] == [200, 200]
             assert "the tokens from before stay" in caplog.text
-            file.write_text(lines["ada"])
+            file.write_text(f"what is this?\n{lines['ada']}")
             assert [get("ada"), get("bob")] == [200, 401]
+            assert "line 1: not a token; it counts for nothing" in caplog.text
             with pytest.raises(httpx.RemoteProtocolError):
                 for _ in parts:
                     pass
         file.write_text("\n".join(lines.values()))
         assert [get("ada"), get("bob")] == [200, 200]
+        for nobody in ("", "# nobody\n", "what is this?"):
+            file.write_text(nobody)
+            assert [get("ada"), get("bob"), httpx.get(url + "/topics").status_code] == [401, 401, 401]
+        assert "has no tokens in it: nobody is let in" in caplog.text
+        file.write_text(lines["ada"])
+        assert [get("ada"), get("bob")] == [200, 401]
 
 
 def test_why_it_is_not_ready_is_told_to_those_who_may_read(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import resource
 import socket
 import time
@@ -16,7 +18,10 @@ import pytest
 
 from riverrun.river import River
 from riverrun.serve import body, connections, guard
+from riverrun.serve.backend import Backend
 from riverrun.serve.connections import Complaints
+from riverrun.serve.flows import Flows
+from riverrun.serve.pages import history
 from riverrun.serve.problems import Refused
 from riverrun.serve.rate_limit import RateLimit
 from riverrun.serve.server import Background
@@ -166,3 +171,33 @@ def test_the_limit_of_files_is_raised_and_half_of_it_is_left() -> None:
         assert connections.connection_share(100).limit == 100
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_pictures_of_topics_leave_the_files_to_requests(river: River, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are measured for as long as the server runs, so they are open for so long."""
+    for i in range(12):
+        river.topic(f"t{i:02}", "n bigint", fsync="os")
+    monkeypatch.setattr(history, "raise_limit", lambda: 100)
+    with River(river.path) as served:
+        backend = Backend(served)
+        before = len(os.listdir("/proc/self/fd"))
+        seen = history.History(backend, Flows(backend))
+        seen.sample()
+        assert len(seen.ends) == 5
+        assert len(os.listdir("/proc/self/fd")) - before <= 25 + 3
+        backend.close()
+
+
+def test_what_the_system_is_short_of_is_no_defect(http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(River, "topics", refuse)
+    answer = http.get("/topics")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+    assert answer.json() == {
+        "error": "the server cannot do this now (Too many open files)",
+        "hint": "Close some files, or raise the limit: ulimit -n",
+    }
+    monkeypatch.setattr(River, "topics", lambda *_: (_ for _ in ()).throw(FileNotFoundError("no such thing")))
+    assert http.get("/topics").status_code == 500

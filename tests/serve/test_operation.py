@@ -162,3 +162,17 @@ def test_a_topic_that_is_damaged_does_not_hide_the_others(http: httpx.Client, ri
     assert found["orders"]["offsets"] == 0
     river.drop_topic("bad")
     assert river.topics() == ["orders"]
+
+
+def test_a_river_that_is_moved_away_is_missed(http: httpx.Client, totals: CommittedFlow, river: River) -> None:
+    """What a server has open of it would go on answering."""
+    totals.commit(("ada", 1, 1.0, 1))
+    asked = ("/readyz", "/views/totals", "/views/totals/ada", "/views")
+    assert [http.get(path).status_code for path in asked] == [200] * 4
+    os.rename(river.path, f"{river.path}.away")
+    for path in asked:
+        answer = http.get(path)
+        assert answer.status_code == 503, path
+        assert "is not there any more" in answer.json()["error"]
+    os.rename(f"{river.path}.away", river.path)
+    assert [http.get(path).status_code for path in asked] == [200] * 4

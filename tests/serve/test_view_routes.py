@@ -200,7 +200,7 @@ def test_a_view_that_its_flow_left_does_not_pretend_to_be_fresh(http: httpx.Clie
 
 
 def test_large_rows_come_in_several_answers(http: httpx.Client, river: River, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view_routes, "_LARGEST", 20_000)
+    monkeypatch.setattr(view_routes, "LARGEST_PAGE", 20_000)
     spec = ViewSpec("texts", "notes", "user string, said string", ("user",), topics=("orders",))
     CommittedFlow(river, spec).commit(*((f"u{i:03}", "x" * 1000, 1) for i in range(100)))
     url, found = "/views/texts?limit=1000", []
@@ -220,3 +220,10 @@ def test_numbers_of_any_length_are_no_defect(http: httpx.Client, totals: Committ
     waiting = {"at_least": "orders@0:1", "timeout": f"{'9' * 400} weeks"}
     assert http.get("/views/totals", params=waiting).status_code == 400
     assert http.post("/ui/views", data={"sql": "select cast(x'ff' as text)"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/views/totals%2f", "/views/totals%2fada", "/views/none%2F"])
+def test_a_slash_that_was_encoded_leads_nowhere(http: httpx.Client, totals: CommittedFlow, path: str) -> None:
+    totals.commit(("ada", 1, 1.0, 1))
+    assert http.get("/views/totals/ada").status_code == 200
+    assert http.get(path).status_code == 404

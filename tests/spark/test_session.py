@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -150,3 +152,27 @@ def test_spark_that_somebody_else_started_is_used(spark_session, monkeypatch):
         assert module.session() is beside
     finally:
         spark_session.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("said", ["c\np0\n__str__\ne\n", "g\np0\ne\n", "A\nguessed\nc\np0\n__str__\ne\n"])
+def test_nobody_but_the_jvm_calls_back(spark_session, said):
+    """Every user of the machine reaches the port. Who has no token gets no answer, and the object p0 stays."""
+    gateway = spark_session.sparkContext._gateway
+    called = []
+
+    class Callback:
+        def run(self):
+            called.append(True)
+
+        class Java:
+            implements = ("java.lang.Runnable",)
+
+    thread = gateway.jvm.java.lang.Thread(Callback())
+    with socket.create_connection(("127.0.0.1", gateway._callback_server.port), timeout=20) as stranger:
+        stranger.sendall(said.encode())
+        with suppress(ConnectionResetError):
+            assert not stranger.recv(100).startswith(b"!y")
+    thread.start()  # of the JVM: it has to make a connection of its own
+    thread.join()
+    assert called == [True]

@@ -56,5 +56,23 @@ def test_small_parts_are_packed_together():
     assert numbers == [5, 1]
 
 
+def test_blobs_of_large_rows_have_few_of_them(monkeypatch):
+    """Everybody who follows has one in memory."""
+    monkeypatch.setattr(changelog, "PART_BYTES", 100_000)
+    large = pa.table({"k": range(40), "s": ["x" * 20_000] * 40, "_weight": [1] * 40})
+    blobs = list(pack([settle(SPEC, large).batch]))
+    assert {number for number, _ in blobs} == {4}
+    assert [(change.after or {})["k"] for change in read(blobs)] == list(range(40))
+
+
+def test_what_is_passed_over_is_not_read(monkeypatch):
+    monkeypatch.setattr(changelog, "_ROWS", 3)
+    ((number, blob),) = pack([inserts(0, 1), updates(1, 8), inserts(8, 20)])
+    every = list(changes_of(blob, SPEC, 7, 0, number))
+    assert len(every) == number == 20
+    for skip in range(22):
+        assert list(changes_of(blob, SPEC, 7, 0, number, skip)) == every[skip:]
+
+
 def test_nothing_is_packed_of_nothing():
     assert list(pack([])) == list(pack([inserts(0, 0)])) == []

@@ -213,16 +213,25 @@ def test_a_superuser_is_a_concern(store, schema, viewer, admin):
     admin.execute(f"drop role owner_{schema}")
 
 
-def test_what_others_have_locked_is_waited_for_and_said(store, schema, admin):
-    """H3: a commit that waited for a lock said nothing and never gave up."""
+@pytest.mark.parametrize("table", ["riverrun:locks", "riverrun:views"])
+def test_what_others_have_locked_is_waited_for_and_said(store, schema, admin, table):
+    """H3: a commit that waited for a lock said nothing and never gave up, be it to write or to read."""
     with (
         SqlStore(PostgresDatabase(shared_server().url, schema=schema, wait=0.2)) as impatient,
         admin.transaction(),
     ):
-        admin.execute(f'lock table {schema}."riverrun:locks" in access exclusive mode')
+        admin.execute(f'lock table {schema}."{table}" in access exclusive mode')
         with pytest.raises(Busy, match=r"somebody else holds a lock in the view store .*lock timeout"):
             impatient.commit(epoch(1, ("a", 1, 1)))
     assert store.commit(epoch(1, ("a", 1, 1)))
+
+
+@pytest.mark.usefixtures("store")
+def test_a_store_that_others_have_locked_is_not_opened(schema, admin):
+    with admin.transaction():
+        admin.execute(f'lock table {schema}."riverrun:counters" in access exclusive mode')
+        with pytest.raises(Busy, match="lock timeout"):
+            PostgresDatabase(shared_server().url, schema=schema, wait=0.2)
 
 
 def test_a_store_that_only_looks_makes_nothing(schema):

@@ -5,13 +5,15 @@ A user's mistake is one line on stderr and exit code 2. RIVERRUN_DEBUG=1 shows t
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code."""
+    from riverrun.cli.standard_streams import fill_closed_streams, silence_stdout
+
+    fill_closed_streams()
     try:
         from riverrun.cli.commands import run
         from riverrun.open_files import raise_limit
@@ -21,8 +23,11 @@ def main(args: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader (`| head`) has what it wanted. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader (`| head`) has what it wanted
+        silence_stdout()
         return 0
+    except OSError as error:  # a full disk, or a stdout that was closed from the beginning
+        silence_stdout()
+        sys.stderr.write(f"riverrun: stdout: {error.strerror}\n")
+        return 1
     return code

@@ -62,7 +62,7 @@ def worker(
     from riverrun.log.worker import QueueWorker
 
     with interruptible(), open_river(river) as opened:
-        counts = None
+        counts, failure = None, None
         try:
             handle = load_function(function)
             _show_warnings()
@@ -88,12 +88,15 @@ def worker(
                         note("what took too long is given back")
                     if once:
                         raise typer.Exit(1) from None
+                failure = work.failure
         except Interrupted as stopped:
             note(f"{stopped}: stopped before it started")
     if json and counts is not None:
         print_json({"done": counts.done, "failed": counts.failed, "dead": counts.dead})
     elif counts is not None:
         print_line(_line(counts))
+    if failure is not None:  # it was told when it happened
+        raise typer.Exit(1)
 
 
 def load_function(text: str) -> Callable[..., Any]:

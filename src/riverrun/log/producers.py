@@ -44,9 +44,17 @@ def claim_of(producer: str | None, sequence: int | None, fence: int | None) -> C
     for name, value in (("sequence", sequence), ("fence", fence)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 62):
             raise Invalid(f"{name} must be a whole number from 0, not {value!r}")
-    if not isinstance(producer, str) or not producer:
-        raise Invalid(f"producer must be a name, not {producer!r}")
-    return Claim(producer, NO_SEQUENCE if sequence is None else sequence, fence or 0)
+    return Claim(check_producer(producer), NO_SEQUENCE if sequence is None else sequence, fence or 0)
+
+
+def check_producer(name: object) -> str:
+    """A name that can be written; else `Invalid`."""
+    try:
+        if isinstance(name, str) and name.encode():
+            return name
+    except UnicodeEncodeError:  # half a character, as in names of files that are not UTF-8
+        pass
+    raise Invalid(f"producer must be a name, not {name!r}")
 
 
 _REMEMBERED = 5  # repeats come soon after; an older one is answered with the oldest position still known

@@ -61,7 +61,8 @@ class Message:
     def nack(self, reason: str | None = None, delay: Duration | None = None) -> None:
         """It could not be dealt with: it comes again (after `delay`), or is a dead letter if this was the last try."""
         self._check("given back")
-        text = (reason or "given back without a reason")[:_REASON]
+        # What names a file may have half a character in it, which cannot be written.
+        text = (reason or "given back without a reason")[:_REASON].encode(errors="backslashreplace").decode()
         self._queue.give_back(self._delivery, text, 0 if delay is None else micros(delay))
         self._settled = "given back"
 

@@ -16,7 +16,7 @@ from riverrun.durations import Duration, seconds
 from riverrun.errors import Invalid, OutOfRange
 from riverrun.log.packing import Packing
 from riverrun.log.partitioner import partition_of
-from riverrun.log.producers import claim_of
+from riverrun.log.producers import check_producer, claim_of
 from riverrun.log.read_range import check_range
 from riverrun.log.rows import RowSchema
 from riverrun.log.spec import TopicSpec
@@ -124,18 +124,18 @@ class Topic:
 
     def last_sequence(self, producer: str) -> int | None:
         """The newest sequence that was appended under this name; a producer that starts again goes on after it."""
-        return self.backend.last_sequence(producer)
+        return self.backend.last_sequence(check_producer(producer))
 
     def raise_fence(self, producer: str, fence: int) -> None:
         """From now on, appends of this producer with an older fence are refused."""
-        self.backend.raise_fence(producer, fence)
+        self.backend.raise_fence(check_producer(producer), fence)
 
     def advance(self, producer: str | int, time: datetime) -> Position:
         """Promise that nothing older than `time` will come from this producer (a value of the `producers` column, or a
         partition where the topic has none)."""
         if not isinstance(time, datetime):
             raise Invalid(f"topic {self.name}: a promise needs a datetime, not {time!r}")
-        name = str(producer)
+        name = check_producer(str(producer))
         if self.spec.producers is not None:
             partition = partition_of(name.encode(), self.partitions)
         elif name.isdigit() and int(name) < self.partitions:

@@ -70,6 +70,7 @@ class QueueWorker:
         self._lock = threading.Lock()
         self._next = 0.0  # when the rate allows another message
         self._held: set[Message] = set()
+        self.failure: BaseException | None = None  # of a thread of its own: it stopped for that
         # Not `join`: a signal in the middle of that makes Python take the thread for ended.
         self._ended = threading.Condition()
         self._running = threads
@@ -97,6 +98,11 @@ class QueueWorker:
     def _run(self) -> None:
         try:
             self._work()
+        except BaseException as error:
+            log.error("the worker cannot go on: %s", _describe(error))
+            log.debug("", exc_info=True)
+            self.failure = error
+            self._stopping.set()
         finally:
             with self._ended:
                 self._running -= 1
@@ -122,8 +128,8 @@ class QueueWorker:
             self._held.add(message)
         try:
             self._handle(message)
-        except (Exception, SystemExit) as error:
-            self._give_back(message, f"{type(error).__name__}: {error}".rstrip(": "))
+        except BaseException as error:  # in a thread, none of them is for the process
+            self._give_back(message, _describe(error))
         else:
             self._acknowledge(message)
         finally:
@@ -170,3 +176,12 @@ class QueueWorker:
             self._next = max(self._next + self._interval, now)
             pause = self._next - now
         self._stopping.wait(pause)
+
+
+def _describe(error: BaseException) -> str:
+    """Its kind and what it says, as far as that can be printed."""
+    try:
+        said = f": {error}".rstrip(": ")
+    except Exception:  # it was written by somebody else
+        said = ""
+    return f"{type(error).__name__}{said}".encode(errors="backslashreplace").decode()

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from riverrun import __version__
-from riverrun.errors import RiverrunError
+from riverrun.errors import RiverrunError, Transient, from_system
 from riverrun.river import River
 from riverrun.serve.backend import Backend, Running
 from riverrun.serve.counts import RequestCounter
@@ -22,6 +22,7 @@ from riverrun.serve.dead_letter_routes import dead_letter_routes
 from riverrun.serve.flows import Flows, flow_routes
 from riverrun.serve.guard import Guard
 from riverrun.serve.metrics import metric_routes
+from riverrun.serve.paced_answers import PacedAnswers
 from riverrun.serve.pages.routes import dashboard
 from riverrun.serve.probes import probe_routes
 from riverrun.serve.problems import answer_error, answer_http_error, problem
@@ -88,8 +89,10 @@ def create_app(
     if pages is not None:
         pages(app, backend, flows)
     app.exception_handler(RiverrunError)(_failed)
+    app.exception_handler(OSError)(_short_of_something)
     app.exception_handler(HTTPException)(_not_served)
     app.exception_handler(RequestValidationError)(_misused)
+    app.add_middleware(PacedAnswers, memory=backend.answers)
     app.add_middleware(RequestCounter, counts=backend.counts)
     hosts = settings.http_hosts.split(",")
     app.add_middleware(
@@ -106,6 +109,15 @@ def create_app(
 async def _failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, RiverrunError)
     return answer_error(error)
+
+
+async def _short_of_something(request: Request, error: Exception) -> Response:
+    """Files or memory, which will be there again; whatever else it is, is a defect."""
+    assert isinstance(error, OSError)
+    known = from_system(error, "the server cannot do this now")
+    if not isinstance(known, Transient):
+        raise error
+    return answer_error(known)
 
 
 async def _not_served(request: Request, error: Exception) -> Response:

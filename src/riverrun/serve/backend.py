@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from riverrun.errors import NotFound
+from riverrun.errors import NotFound, Unavailable
 from riverrun.log.topic import Topic
 from riverrun.river import River
 from riverrun.runtime.status import EpochTimes, FlowStatus
@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 # Writers wait for the disk together (group commit), so a few threads are enough for many appends.
 _APPENDING, _READING, _FOLLOWING = 8, 16, 64
+LARGEST_PAGE = 16 << 20  # bytes of rows in one answer
 
 
 class Running(Protocol):
@@ -50,8 +51,10 @@ class Backend:
     def __init__(self, river: River, runs: Sequence[Running] = ()) -> None:
         self.river = river
         self.runs = tuple(runs)
+        self._directory = _identify(river.path)
         self.counts = RequestCounts()
         self.memory = MemoryBudget(river.settings.http_memory, river.settings.http_body_bytes)
+        self.answers = MemoryBudget(river.settings.http_memory, LARGEST_PAGE, "too many answers wait to be taken")
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []  # what goes on for as long as it is served
         self._appending = ThreadPoolExecutor(_APPENDING, "riverrun-append")
         self._reading = ThreadPoolExecutor(_READING, "riverrun-read")
@@ -77,8 +80,18 @@ class Backend:
             return None
         return self.river.topic(topic.name, schema)
 
+    def check_there(self) -> None:
+        """`Unavailable` when the river has been moved or removed: what is open of it would go on as if nothing were."""
+        try:
+            found: tuple[int, ...] | None = _identify(self.river.path)
+        except OSError:
+            found = None
+        if found != self._directory:
+            raise Unavailable(f"the river {self.river.path} is not there any more", hint="Put it back, or start again")
+
     def has_views(self) -> bool:
         """Whether there is a store of views; looking must not make one."""
+        self.check_there()
         return "://" in self.river.views_address or os.path.exists(self.river.views_address)
 
     def store(self) -> Store:
@@ -91,3 +104,8 @@ class Backend:
         """Let the threads go; what they do is finished first."""
         for executor in (self._appending, self._reading, self._following):
             executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _identify(path: str | os.PathLike[str]) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino

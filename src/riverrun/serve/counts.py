@@ -30,7 +30,7 @@ class RequestCounts:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self.held = Gauge("riverrun_http_held_bytes", "Bodies in memory.", registry=self.registry)
+        self.held = Gauge("riverrun_http_held_bytes", "Bodies and answers in memory.", registry=self.registry)
         self.streams = Gauge("riverrun_http_streams", "Streams of events being followed.", registry=self.registry)
 
 

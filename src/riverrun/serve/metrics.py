@@ -29,7 +29,7 @@ def metric_routes(backend: Backend, flows: Flows, views: Summaries) -> APIRouter
     @routes.get("/metrics", response_class=Response, responses={**answers(), 200: _TEXT})
     async def metrics() -> Response:
         """Rows, lag, watermarks, sizes, and what this server has done, for Prometheus."""
-        backend.counts.held.set(backend.memory.held)
+        backend.counts.held.set(backend.memory.held + backend.answers.held)
         backend.counts.streams.set(backend.feeds.clients)
         return Response(await backend.read(generate_latest, backend.counts.registry), media_type=CONTENT_TYPE_LATEST)
 

@@ -39,6 +39,7 @@ def probe_routes(backend: Backend, flows: Flows) -> APIRouter:
 
 def _find_trouble(backend: Backend, flows: Flows) -> list[str]:
     try:
+        backend.check_there()
         backend.river.topics()
         if backend.has_views():
             backend.store().views()

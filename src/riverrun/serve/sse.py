@@ -16,7 +16,6 @@ from riverrun.serve.share import Ticket
 
 HEARTBEAT = b":\n\n"
 _RETRY = b"retry: 1000\n\n"
-_PATIENCE = 60.0  # seconds for one write: a client that takes nothing for so long is gone
 
 
 def event(id: str, data: bytes) -> bytes:
@@ -30,8 +29,7 @@ def trouble(error: RiverrunError) -> bytes:
 
 
 class EventStream(Response):
-    """Sends what an iterator gives; the iterator is closed when the client goes, or takes nothing any more, and the ticket
-    is given back."""
+    """Sends what an iterator gives; the iterator is closed when the client goes, and the ticket is given back."""
 
     media_type = "text/event-stream"
 
@@ -61,14 +59,10 @@ class EventStream(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.body", "body": _RETRY, "more_body": True})
-        try:
-            async with aclosing(self._parts()) as parts:
-                async for part in parts:
-                    async with asyncio.timeout(_PATIENCE):
-                        await send({"type": "http.response.body", "body": part, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except TimeoutError:
-            pass
+        async with aclosing(self._parts()) as parts:
+            async for part in parts:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _gone(receive: Receive) -> None:

@@ -12,7 +12,7 @@ from riverrun.serve.answers import encode
 from riverrun.serve.sse import event
 
 _ORDER = [("_received", "ascending"), ("_partition", "ascending"), ("_offset", "ascending")]
-_FEWEST, _MOST = 16, 1024  # rows of each partition that are read at once
+_FEWEST, _FIRST, _MOST = 1, 16, 1024  # rows of each partition that are read at once
 _SMALL, _LARGE = 1 << 17, 1 << 19  # bytes: less, and the next time it may be more rows; more, and it is fewer
 
 Offsets = tuple[int, ...]
@@ -24,7 +24,7 @@ class Tail:
 
     def __init__(self, topic: Topic, start: Mapping[int, int]) -> None:
         self._topic = topic
-        self._rows = _FEWEST * 4
+        self._rows = _FIRST
         self._bell: Bell | None = None
         self._woken = threading.Event()
         self.place: Offsets = tuple(start[p] for p in range(topic.partitions))

@@ -2,7 +2,8 @@
 
 A line is `NAME ROLE[,ROLE] sha256:HEX`, as in `shop write sha256:9f86…`; what begins with # is a comment. `read` may see
 everything, `write` may append, `admin` may do all. None of it is ever printed but the names. The file is read again when
-it changes.
+it changes: a line that is no token then counts for nothing, and when none is left, nobody is let in. One that cannot be
+read changes nothing.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from riverrun.errors import Invalid, RiverrunError, Unavailable
+from riverrun.errors import Invalid, Unavailable
 from riverrun.settings import Settings
 
 log = logging.getLogger("riverrun.serve")
@@ -38,22 +39,27 @@ class Token:
 
 
 class Tokens:
-    """All tokens of a server. None at all means that everybody who reaches it may do everything."""
+    """All tokens of a server. None at all from the beginning means that everybody who reaches it may do everything."""
 
     def __init__(self, tokens: Iterable[Token] = (), settings: Settings | None = None) -> None:
         self._tokens = tuple(tokens)
+        self._are_needed = bool(self._tokens)
         self._settings = settings
         self._file = _identify(settings)
         self._looked = time.monotonic()
 
     def __bool__(self) -> bool:
-        return bool(self._tokens)
+        """Whether one is needed. That stays so when the last one is removed."""
+        return self._are_needed
 
     @classmethod
     def load(cls, settings: Settings) -> Tokens:
         """Those of the settings and of the file they name."""
         fresh = cls(settings=settings)  # first what the file is: should it change now, it is read again
-        fresh._tokens = _read(settings)
+        fresh._tokens = _read(settings, _refuse)
+        fresh._are_needed = bool(fresh._tokens)
+        if settings.tokens_file and not fresh:
+            raise Invalid(f"the tokens file {settings.tokens_file} has no tokens in it")
         return fresh
 
     def find(self, secret: str) -> Token | None:
@@ -81,9 +87,12 @@ class Tokens:
             return
         self._file = file
         try:
-            self._tokens = _read(self._settings)
-        except RiverrunError as error:
+            self._tokens = _read(self._settings, _pass_over)
+        except Unavailable as error:
             log.warning("%s; the tokens from before stay", error.message)
+            return
+        if not self._tokens:
+            log.warning("the tokens file %s has no tokens in it: nobody is let in", self._settings.tokens_file)
 
 
 def extract_token(authorization: str) -> str | None:
@@ -116,33 +125,45 @@ def _identify(settings: Settings | None) -> tuple[int, ...] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _read(settings: Settings) -> tuple[Token, ...]:
-    tokens = _parse(settings.tokens.split(";"), "setting tokens, entry")
+def _refuse(error: Invalid) -> None:
+    raise error
+
+
+def _pass_over(error: Invalid) -> None:
+    log.warning("%s; it counts for nothing", error.message)
+
+
+def _read(settings: Settings, mistaken: Callable[[Invalid], None]) -> tuple[Token, ...]:
+    """All that there are; `mistaken` is told of what is none."""
+    tokens = _parse(settings.tokens.split(";"), "setting tokens, entry", mistaken)
     if settings.tokens_file:
         try:
             with open(settings.tokens_file, encoding="utf-8") as file:
-                tokens += _parse(file.read().splitlines(), f"{settings.tokens_file}, line")
+                tokens += _parse(file.read().splitlines(), f"{settings.tokens_file}, line", mistaken)
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
             raise Unavailable(f"the tokens file {settings.tokens_file} cannot be read ({why})") from None
-        if not tokens:
-            raise Invalid(f"the tokens file {settings.tokens_file} has no tokens in it")
     return tuple(tokens)
 
 
-def _parse(lines: Iterable[str], place: str) -> list[Token]:
-    """What is wrong is told without showing it: somebody may have put the token itself there."""
+def _parse(lines: Iterable[str], place: str, mistaken: Callable[[Invalid], None]) -> list[Token]:
     tokens = []
     for number, text in enumerate(lines, 1):
         entry = text.strip()
-        if not entry or entry.startswith("#"):
-            continue
-        match = _LINE.fullmatch(entry)
-        if not match:
-            raise Invalid(f"{place} {number}: not a token", hint="Write NAME ROLE,… sha256:HEX; see docs/http.md")
-        roles = frozenset(match[2].split(","))
-        if not roles <= set(ROLES):
-            raise Invalid(f"{place} {number}: the roles of {match[1]} must be among {', '.join(ROLES)}")
-        allowed = frozenset(ROLES) if ADMIN in roles else roles
-        tokens.append(Token(match[1], allowed, bytes.fromhex(match[3])))
+        if entry and not entry.startswith("#"):
+            try:
+                tokens.append(_parse_entry(entry, f"{place} {number}"))
+            except Invalid as error:
+                mistaken(error)
     return tokens
+
+
+def _parse_entry(entry: str, place: str) -> Token:
+    """What is wrong is told without showing it: somebody may have put the token itself there."""
+    match = _LINE.fullmatch(entry)
+    if not match:
+        raise Invalid(f"{place}: not a token", hint="Write NAME ROLE,… sha256:HEX; see docs/http.md")
+    roles = frozenset(match[2].split(","))
+    if not roles <= set(ROLES):
+        raise Invalid(f"{place}: the roles of {match[1]} must be among {', '.join(ROLES)}")
+    return Token(match[1], frozenset(ROLES) if ADMIN in roles else roles, bytes.fromhex(match[3]))

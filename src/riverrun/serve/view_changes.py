@@ -47,6 +47,7 @@ class ViewChanges:
             size += len(events[-1])
             self._start = self.place = Cursor.parse(change.cursor)
             if size > _LARGE or (end is not None and _order(self.place) >= _order(end)):
+                self._coming = None  # the rest is read again: nobody knows when this will have been taken
                 return events
         self._coming = None
         if _order(self.place) < _order(Cursor(self._seen)):

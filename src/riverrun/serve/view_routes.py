@@ -6,6 +6,7 @@ import re
 import threading
 from typing import Annotated, Any
 
+import pyarrow as pa
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.datastructures import URL
 from starlette.responses import Response
@@ -15,7 +16,7 @@ from riverrun.errors import Invalid, NotFound
 from riverrun.position import Position
 from riverrun.serve.answers import answer, encode
 from riverrun.serve.arrivals import Arrivals
-from riverrun.serve.backend import Backend
+from riverrun.serve.backend import LARGEST_PAGE, Backend
 from riverrun.serve.caller import caller_of
 from riverrun.serve.documents import ViewSummary, answers
 from riverrun.serve.sse import EventStream
@@ -33,7 +34,7 @@ Timeout = Annotated[str, Query(description="How long to wait for `at_least`")]
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 MOST_ROWS = 100_000
 _ROWS = 1000
-_LARGEST, _PATIENCE = 16 << 20, 30.0  # bytes of rows in one answer, and seconds to find them
+_PATIENCE = 30.0  # seconds to find the rows of one answer
 _LONGEST = 300.0  # seconds that a request may wait
 _EVENTS: dict[str, Any] = {"description": "Server-sent events", "content": {"text/event-stream": {}}}
 _FILTERS = {
@@ -71,7 +72,7 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
     @routes.get(
         "/views/{view}",
         response_model=list[dict[str, Any]],
-        responses=answers(400, 404, 410, 504),
+        responses=answers(400, 404, 410, 429, 504),
         openapi_extra=_FILTERS,
     )
     async def rows(
@@ -91,16 +92,18 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
         opened = await fresh(view, at_least, timeout)
         given = request.query_params.multi_items()
 
-        def read() -> tuple[bytes, int, dict[str, str]]:
+        def read() -> tuple[pa.Table, bool, dict[str, str]]:
             store, spec = backend.store(), opened.spec
             wanted = parse_selection(spec, given, order or [], limit, offset)
             headers = _freshness(store, spec)
-            table, more = store.page(view, wanted, _LARGEST, _PATIENCE)
-            return encode(rows_of(table)), table.num_rows if more else 0, headers
+            return *store.page(view, wanted, LARGEST_PAGE, _PATIENCE), headers
 
-        body, following, headers = await backend.read(read)
-        if following:
-            url = URL(scope=request.scope).include_query_params(offset=offset + following, limit=limit)
+        table, more, headers = await backend.read(read)
+        with backend.answers.holding(caller_of(request).account, table.nbytes):
+            async with backend.answers.turn(table.nbytes):
+                body = await backend.read(lambda: encode(rows_of(table)))
+        if more:
+            url = URL(scope=request.scope).include_query_params(offset=offset + table.num_rows, limit=limit)
             headers["link"] = f'<{url.path}?{url.query}>; rel="next"'
         return Response(body, headers=headers, media_type="application/json")
 
@@ -158,7 +161,10 @@ def _after_view(request: Request) -> str:
         path = raw.partition(b"?")[0].decode("ascii")
     except UnicodeDecodeError:
         raise Invalid("a path is written in ASCII, with everything else percent-encoded") from None
-    return path.split("/", 3)[3]
+    _, _, _, *key = path.split("/", 3)
+    if not key:  # its slash was percent-encoded
+        raise NotFound("there is nothing at this address", hint="Between a view and a key, write / as it is")
+    return key[0]
 
 
 def _freshness(store: Store, spec: ViewSpec) -> dict[str, str]:

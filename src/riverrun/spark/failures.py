@@ -33,6 +33,10 @@ _DIED = "Python worker exited unexpectedly"
 _STARTS = 3
 
 
+class JvmEnded(Transient):
+    """Spark's JVM is gone. The next run starts another one; this run cannot."""
+
+
 def understood(error: BaseException) -> RiverrunError | None:
     """The error of Riverrun's own; None when it is something else. Those of tasks and of the planner come as what they
     are. That the disk is full for Spark itself, the classes of its exceptions say: a text may come from an event."""
@@ -51,7 +55,9 @@ def may_pass(error: BaseException) -> bool:
 def is_final(error: BaseException) -> RiverrunError | None:
     """The error, when trying again cannot help."""
     ours = understood(error)
-    return None if ours is None or isinstance(ours, Transient | Unavailable) else ours
+    if isinstance(ours, Transient | Unavailable) and not isinstance(ours, JvmEnded):
+        return None
+    return ours
 
 
 def is_gone(error: BaseException) -> bool:
@@ -69,9 +75,9 @@ def _has_ended() -> bool:
         return False
 
 
-def jvm_has_ended(who: str) -> Unavailable:
+def jvm_has_ended(who: str) -> JvmEnded:
     """The error for a JVM that is gone."""
-    return Unavailable(f"{who}: Spark's JVM has ended", hint="Run the flow again; it goes on where it stopped")
+    return JvmEnded(f"{who}: Spark's JVM has ended", hint="Run the flow again; it goes on where it stopped")
 
 
 def start_through(start: Callable[[], None], who: str) -> None:

@@ -35,6 +35,8 @@ log = logging.getLogger("riverrun.spark")
 # What fails in an epoch is told by the run, in one line; these would print it again, at length.
 for _name in ("py4j.clientserver", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     PySparkLogger.getLogger(_name).setLevel(logging.CRITICAL)
+# py4j tells the root logger when the JVM does not answer.
+logging.getLogger().addFilter(lambda record: "/py4j/" not in record.pathname)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from riverrun.errors import Unavailable
 from riverrun.java import find_java
 from riverrun.settings import Settings
 from riverrun.spark import archive, jvm
+from riverrun.spark.callbacks import open_callbacks
 from riverrun.spark.private_directory import private_directory
 
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -62,7 +63,10 @@ def session(
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
         conf = {**_defaults(master or f"local[{cores()}]", settings or Settings.load()), **(options or {})}
         with _announced("starting Spark"):
-            gateway = _living_gateway() or _start(conf, jvm_options)
+            gateway = _living_gateway()
+            if gateway is None:
+                gateway = _start(conf, jvm_options)
+                open_callbacks(gateway)
             with _own_interrupts():
                 context = SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=gateway)
         # It would print a traceback when the JVM dies; the run says that in one line.

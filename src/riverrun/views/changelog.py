@@ -16,7 +16,8 @@ from riverrun.views.columns import rows_of
 from riverrun.views.layout import DELETE, INSERT, OLD, OP, layout_of
 from riverrun.views.spec import ViewSpec
 
-PART_ROWS = 1 << 15
+PART_ROWS, PART_BYTES = 1 << 15, 2 << 20  # about so much in a blob: who follows has one in memory
+_ROWS = 1 << 10  # that are made into Python values at once
 _CURSOR = re.compile(r"([0-9]{1,18})(?::([0-9]{1,18}))?")
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
@@ -75,8 +76,9 @@ def pack(parts: Sequence[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
 def _blobs(parts: Sequence[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
     changes = pa.Table.from_batches(parts).combine_chunks() if parts else None
     start, end = 0, changes.num_rows if changes else 0
+    most = min(PART_ROWS, max(1, PART_BYTES * end // max(changes.nbytes, 1))) if changes else 0
     while changes and start < end:
-        length = min(PART_ROWS, end - start)
+        length = min(most, end - start)
         if changes.column(OP)[start + length - 1].as_py() == OLD:  # an update is never split
             length += 1
         blob = changes.slice(start, length)
@@ -96,12 +98,15 @@ def unpack(blob: bytes, spec: ViewSpec) -> pa.Table:
     return table.rename_columns([*layout_of(spec).columns, OP])
 
 
-def changes_of(blob: bytes, spec: ViewSpec, commit: int, before: int, total: int) -> Iterator[Change]:
-    """The changes in a blob of a commit of `total` changes, `before` of them in earlier blobs."""
+def changes_of(blob: bytes, spec: ViewSpec, commit: int, before: int, total: int, skip: int = 0) -> Iterator[Change]:
+    """The changes in a blob of a commit of `total` changes, `before` of them in earlier blobs, after the first `skip`."""
     kept = unpack(blob, spec)
-    at = before
+    if skip:
+        ends = pc.indices_nonzero(pc.not_equal(kept.column(OP), OLD))
+        kept = kept.slice(ends[skip - 1].as_py() + 1) if skip <= len(ends) else kept.slice(kept.num_rows)
+    at = before + skip
     old: dict[str, Any] | None = None
-    for op, row in zip(kept.column(OP).to_pylist(), rows_of(layout_of(spec).give_back(kept)), strict=True):
+    for op, row in _rows(kept, spec):
         if op == OLD:
             old = row
             continue
@@ -113,3 +118,10 @@ def changes_of(blob: bytes, spec: ViewSpec, commit: int, before: int, total: int
             yield Change("delete", row, None, cursor)
         else:
             yield Change("update", old, row, cursor)
+
+
+def _rows(kept: pa.Table, spec: ViewSpec) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """What each row is, and the row; made as they are asked for."""
+    for start in range(0, kept.num_rows, _ROWS):
+        part = kept.slice(start, _ROWS)
+        yield from zip(part.column(OP).to_pylist(), rows_of(layout_of(spec).give_back(part)), strict=True)

@@ -5,6 +5,8 @@ Changes of a view lie so, too, with one more column, `OP`, which says what each 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from riverrun.columns import WEIGHT
+from riverrun.errors import Corrupt
 from riverrun.views.columns import Kept, conform, give_back, keep, kept_as
 from riverrun.views.spec import ViewSpec
 
@@ -58,16 +61,28 @@ class Layout:
         return from_arrow(pa.table({**columns, WEIGHT: fitting.columns[-1]}))
 
     def give_back(self, kept: pa.Table) -> pa.Table:
-        """Kept rows as readers see them."""
+        """Kept rows as readers see them; `Corrupt` when there are values among them that were never kept."""
         spec = self.spec
         shown = [(name, spec.names.index(name)) for name in spec.visible]
-        columns = {name: give_back(kept.column(f"c{i}"), spec.arrow.field(i).type) for name, i in shown}
+        with self._noticing_damage():
+            columns = {name: give_back(kept.column(f"c{i}"), spec.arrow.field(i).type) for name, i in shown}
         return pa.table(columns, schema=pa.schema([spec.arrow.field(i) for _, i in shown]))
 
     def table(self, columns: list[list[object]]) -> pa.Table:
-        """A table of kept rows from plain lists, one per column."""
-        arrays = [pa.array(values, kind.arrow) for values, kind in zip(columns, self.kinds, strict=True)]
+        """A table of kept rows from plain lists, one per column; `Corrupt` as in `give_back`."""
+        with self._noticing_damage():
+            arrays = [pa.array(values, kind.arrow) for values, kind in zip(columns, self.kinds, strict=True)]
         return pa.table(arrays, names=list(self.columns))
+
+    @contextmanager
+    def _noticing_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+            raise Corrupt(
+                f"rows of view {self.spec.name!r} that are kept are damaged: {str(error).splitlines()[0]}",
+                hint="Rebuild the view: riverrun run FLOW.py --rebuild",
+            ) from error
 
 
 # As Polars writes strings: so that nothing is limited to 2 GiB, and nothing is copied on the way back.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from riverrun.durations import to_micros, wall_clock
 from riverrun.errors import RiverrunError
+from riverrun.open_files import raise_limit
 from riverrun.runtime.status import EpochTimes, FlowStatus
 from riverrun.serve.backend import Backend, Running
 from riverrun.serve.flows import Flows
@@ -33,7 +34,8 @@ log = logging.getLogger("riverrun.serve")
 _SAMPLES = 900
 _EPOCHS = 120
 _MARKS = 60
-_TOPICS = 200  # more are listed, but not measured
+_TOPICS = 200  # more are listed, but not measured …
+_FILES = 20  # … nor more than one for so many files that may be open: a topic takes five
 _KEPT = 256  # answers that are kept for a moment
 _COUNTS = 32
 _RATE = 10.0  # seconds that a rate is taken over
@@ -272,7 +274,7 @@ class History:
         )
 
     def _look_at_topics(self, at: int) -> None:
-        names = self.backend.river.topics()[:_TOPICS]
+        names = self.backend.river.topics()[: min(_TOPICS, raise_limit() // _FILES)]
         for gone in set(self.ends) - set(names):
             self.ends.pop(gone)
             self.arrivals.pop(gone, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 import pyarrow as pa
 
@@ -84,7 +83,7 @@ class KeptChanges:
             return None
         seq, first, total, data = part
         skip = max(0, done - first) if seq == after.commit else 0
-        return islice(changes_of(bytes(data), view.spec, seq, first, total), skip, None)
+        return changes_of(bytes(data), view.spec, seq, first, total, skip)
 
     def since(self, db: Transaction, view: ViewRow, commit: int) -> list[bytes]:
         """All blobs of changes after a commit, oldest first."""

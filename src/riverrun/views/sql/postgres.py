@@ -17,7 +17,7 @@ from riverrun.views.sql import catalogue
 from riverrun.views.sql.catalogue import COUNTERS, LIVE, VIEWS
 from riverrun.views.sql.conditions import quoted
 from riverrun.views.sql.database import Transaction
-from riverrun.views.sql.postgres_connection import READ, as_riverrun, connect, open_connection, place_of
+from riverrun.views.sql.postgres_connection import LOCK_WAIT, READ, as_riverrun, connect, open_connection, place_of
 from riverrun.views.sql.postgres_login import HINT, OWNER_HINT, grant_schema, is_superuser, login_of, refuse_powers
 from riverrun.views.sql.postgres_tables import PostgresTables, PostgresTransaction
 from riverrun.views.sql.query_message import Question, packed
@@ -33,12 +33,18 @@ class PostgresDatabase:
     """A schema of a PostgreSQL database.
 
     `url` is a libpq connection string. `read` is another one, of a login that sees the views and nothing else: `query` uses
-    it. `create=False` changes nothing, and refuses a schema that is not there. A writer waits `wait` seconds for what others
-    have locked.
+    it. `create=False` changes nothing, and refuses a schema that is not there. What others have locked is waited for
+    `wait` seconds.
     """
 
     def __init__(
-        self, url: str, *, schema: str = "riverrun", read: str | None = None, create: bool = True, wait: float = 10.0
+        self,
+        url: str,
+        *,
+        schema: str = "riverrun",
+        read: str | None = None,
+        create: bool = True,
+        wait: float = LOCK_WAIT,
     ) -> None:
         self._url = url
         self._read = read
@@ -54,7 +60,7 @@ class PostgresDatabase:
             self._set_up(create)
 
     def _set_up(self, create: bool) -> None:
-        with open_connection(self._url) as connection, connection.transaction():
+        with open_connection(self._url, self._wait) as connection, connection.transaction():
             if connection.info.server_version < _OLDEST:
                 raise Unavailable(f"the view store {self.where} needs PostgreSQL 15 or newer")
             connection.execute("select set_config('search_path', %s, true)", (quoted(self._schema),))
@@ -117,7 +123,6 @@ class PostgresDatabase:
                 raise
 
     def _exclude_others(self, db: Transaction, flow: str) -> None:
-        db.all("select set_config('lock_timeout', ?, true)", f"{round(self._wait * 1000)}ms")
         locked = f"select 1 from {_LOCKS} where flow = ? for update"
         if db.one(locked, flow) is None:
             db.run(f"insert into {_LOCKS} values (?) on conflict do nothing", flow)
@@ -151,7 +156,7 @@ class PostgresDatabase:
                 return connection
             except psycopg.OperationalError:
                 connection.close()
-        connection = connect(self._url, self._schema)
+        connection = connect(self._url, self._schema, self._wait)
         connection.execute(begin)
         return connection
 

@@ -9,6 +9,7 @@ from riverrun.views.sql.conditions import quoted
 
 READ = "begin isolation level repeatable read read only"
 _LIMITS = {"connect_timeout": 10, "tcp_user_timeout": 30_000}  # a server that does not answer is away
+LOCK_WAIT = 10.0  # seconds for what others have locked
 _FULL = "53100"
 _CANCELED = "57014"
 _LOCKED = "55P03"
@@ -16,9 +17,9 @@ _MAY_PASS = ("08", "40", "53", "57P", "58")  # connection, conflict, resources, 
 _REFUSED = ("28", "42501", "3D")  # password, privilege, no such database
 
 
-def connect(url: str, schema: str) -> psycopg.Connection:
+def connect(url: str, schema: str, wait: float = LOCK_WAIT) -> psycopg.Connection:
     """A connection that sees the tables of a schema, and times in UTC."""
-    connection = open_connection(url)
+    connection = open_connection(url, wait)
     connection.execute(
         "select set_config('search_path', %s, false), set_config('timezone', 'UTC', false),"
         " set_config('client_min_messages', 'warning', false), set_config('jit', 'off', false)",
@@ -27,10 +28,13 @@ def connect(url: str, schema: str) -> psycopg.Connection:
     return connection
 
 
-def open_connection(url: str) -> psycopg.Connection:
-    """A connection as it comes."""
+def open_connection(url: str, wait: float = LOCK_WAIT) -> psycopg.Connection:
+    """A connection as it comes, but that waits only so many seconds for what others have locked: readers, too, would wait
+    for as long as somebody changes a table."""
     limits = {name: value for name, value in _LIMITS.items() if name not in url}
-    return psycopg.connect(url, autocommit=True, **limits)
+    connection = psycopg.connect(url, autocommit=True, **limits)
+    connection.execute("select set_config('lock_timeout', %s, false)", (f"{round(wait * 1000)}ms",))
+    return connection
 
 
 def place_of(url: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-_FIRST_ROWS = 32  # of a page that is limited in bytes; then there are four times as many, while they are small
+_FIRST_ROWS = 8  # of a page that is limited in bytes; then there are four times as many, while they are small
 _DIRECTIONS = (" asc nulls first", " desc nulls last")
 _OWN = '"riverrun:{}"'  # how kept columns are called beside those that people name: no column may be called so
 
@@ -151,10 +152,13 @@ class ViewTables(ABC):
         while more and rows < wanted and (not parts or taken < size):
             asked = min(asked, wanted - rows)
             part = self.select(db, view, replace(selection, limit=asked + 1, offset=selection.offset + rows))
-            more = part.num_rows > asked
-            parts.append(part.slice(0, asked))
+            fitting = min(asked, max(_rows_within(part, size - taken), 0 if parts else 1))
+            more = part.num_rows > fitting
+            parts.append(part.slice(0, fitting))
             rows += parts[-1].num_rows
-            taken += part.nbytes
+            taken += parts[-1].nbytes
+            if fitting < asked:
+                break
             # Rows are of about one size, mostly.
             asked = max(1, min(asked * 4, int((size - taken) * rows / max(taken, 1))))
         return pa.concat_tables(parts) if parts else self.fetched(view, []), more and bool(rows)
@@ -198,6 +202,11 @@ class ViewTables(ABC):
                 raise
             hint = f"Columns are {', '.join(view.spec.visible)}"
             raise Invalid(f"where={where!r} of view {view.spec.name!r}: {refusal}", hint=hint) from None
+
+
+def _rows_within(table: pa.Table, size: int) -> int:
+    """How many of the first rows have at most so many bytes."""
+    return bisect_right(range(1, table.num_rows + 1), size, key=lambda rows: int(table.slice(0, rows).nbytes))
 
 
 def _page(limit: int | None, offset: int = 0) -> str:
