@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import re
 from datetime import timedelta
 from decimal import Decimal
 from functools import cache
@@ -11,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from riverrun.demo.shop.events import DEVICES, KINDS, SECOND, Shop
+from riverrun.demo.shop.events import BOT, DEVICES, KINDS, SECOND, Shop
 from riverrun.demo.shop.shop_flow import TOPICS, flow
 from riverrun.durations import from_micros
 from riverrun.testing import Append, Crash, Process, Result, Tick, run_flow
@@ -138,3 +139,34 @@ def test_the_ledger_balances() -> None:
 def test_every_kind_is_there(topic: str) -> None:
     rows, _ = played()
     assert pa.Table.from_pylist(rows[topic]).num_rows > 50
+
+
+def test_bots_are_who_searches_twenty_times_in_two_seconds() -> None:
+    rows, result = played()
+    bursts = 0
+    hits = sorted(row["at"] for row in rows["searches"] if row["user"] == BOT)
+    while len(hits) >= 20:
+        is_burst = hits[19] - hits[0] <= timedelta(seconds=2)
+        bursts += is_burst
+        hits = hits[20 if is_burst else 1 :]
+    assert bursts
+    assert [(row["user"], row["bursts"]) for row in result.views["bots"]] == [(BOT, bursts)]
+
+
+def test_wanted_are_the_newest_products_that_saved_searches_found() -> None:
+    rows, result = played()
+    products = {(row["title"], row["price"]) for row in rows["products"]}
+    wanted = result.views["wanted"]
+    assert len(wanted) > 10
+    for row in wanted:
+        words = set(row["title"].split())
+        assert (row["title"], row["price"]) in products
+        plain = re.fullmatch(r"\w+( \w+)?", row["query"])
+        if plain:
+            assert set(row["query"].split()) <= words
+        excluded = re.fullmatch(r"(\w+) -(\w+)", row["query"])
+        if excluded:
+            assert excluded[1] in words and excluded[2] not in words
+        cheap = re.fullmatch(r"(\w+) price:<(\d+)", row["query"])
+        if cheap:
+            assert cheap[1] in words and row["price"] < int(cheap[2])

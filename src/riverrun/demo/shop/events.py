@@ -25,6 +25,8 @@ USERS = pa.array([f"user-{number:03}" for number in range(200)])
 _IN_THE_HOUSE = ("teapot", "kettle", "mug", "lamp", "chair", "desk", "clock", "radio", "umbrella", "lantern")
 _AT_SEA = ("rope", "anchor", "compass", "oar", "net", "hook", "sail", "flag", "bell", "map")
 PRODUCTS = pa.array([*_IN_THE_HOUSE, *_AT_SEA])
+_COLOURS = ("red", "blue", "green", "white", "black", "yellow")
+_STUFFS = ("wooden", "copper", "linen", "enamel", "steel", "glass")
 QUERIES = pa.array(["tea", "light", "sit", "time", "rain", "boat", "fish", "gift"])
 COUNTRIES = pa.array(["Norway", "Italy", "Iceland", "Ireland", "Portugal"])
 PLANS = pa.array(["free", "paid"])
@@ -36,8 +38,9 @@ KINDS = {
     "clicks": "click",
     "orders": "order",
     "readings": "reading",
+    "products": "new product",
 }
-TOPICS = (*KINDS, "profiles", "prices")
+TOPICS = (*KINDS, "profiles", "prices", "saved")
 
 Integers = npt.NDArray[np.int64]
 
@@ -69,6 +72,8 @@ DEVICES = (
 )
 
 SHARES = {"page_views": 0.6, "searches": 0.14, "orders": 0.06, "readings": 0.1}  # of the rate; clicks follow searches
+NEW_PRODUCTS, SAVED_CHANGES = 2.0, 0.5  # in a second
+BOT, BOT_EVERY, BOT_LASTS, BOT_SEARCHES = "bot-7", 20 * SECOND, 2 * SECOND, 6  # … searches in each slot
 CLICKED, CLICKED_TWICE, LATE_VIEWS, SENT_TWICE = 0.6, 0.1, 0.02, 0.05
 
 
@@ -103,6 +108,8 @@ class Shop:
             "clicks": clicks,
             "orders": self._orders(begin, dice),
             "readings": self._readings(begin, dice),
+            "products": self._products(begin, dice),
+            "saved": self._saved(begin, dice),
         }
         self.slot += 1
         arriving = {}
@@ -138,8 +145,32 @@ class Shop:
         (twice,) = np.nonzero(dice.random(len(chosen)) < CLICKED_TWICE)
         again = np.concatenate([np.arange(len(chosen)), twice])
         at_again = np.concatenate([clicked, clicked[twice] + 300_000])
+        if (begin - self.start) % BOT_EVERY >= BOT_EVERY - BOT_LASTS:
+            searches = pa.concat_tables([searches, self._hammering(begin, dice)])
         clicks = _table(at_again, search=search.take(chosen[again]), product=products.take(again), at=_stamps(at_again))
         return searches, clicks
+
+    def _hammering(self, begin: int, dice: np.random.Generator) -> pa.Table:
+        """A program that searches on and on, and clicks nothing."""
+        at = _times(begin, BOT_SEARCHES, dice)
+        bot, queries = pa.array([BOT] * len(at)), _some(QUERIES, len(at), dice)
+        return _table(at, search=_names("b", self.slot, len(at)), user=bot, query=queries, at=_stamps(at))
+
+    def _products(self, begin: int, dice: np.random.Generator) -> pa.Table:
+        at = _times(begin, int(dice.poisson(NEW_PRODUCTS * SLOT / SECOND)), dice)
+        titles = [
+            f"{dice.choice(_COLOURS)} {dice.choice(_STUFFS)} {product}" for product in _some(PRODUCTS, len(at), dice)
+        ]
+        price = pa.array(dice.integers(200, 9_000, len(at)) / 100).cast(PRICE)
+        names = _names("p", self.slot, len(at))
+        return _table(at, product=names, title=pa.array(titles, pa.string()), price=price, at=_stamps(at))
+
+    def _saved(self, begin: int, dice: np.random.Generator) -> pa.Table:
+        """Everybody's search at first; then somebody wants something else."""
+        users = USERS if self.slot == 0 else _some(USERS, int(dice.poisson(SAVED_CHANGES * SLOT / SECOND)), dice)
+        queries = [_wish(dice, product) for product in _some(PRODUCTS, len(users), dice).to_pylist()]
+        saved = pc.binary_join_element_wise("saved", users, "-")
+        return _table(np.full(len(users), begin), saved=saved, user=users, query=pa.array(queries, pa.string()))
 
     def _orders(self, begin: int, dice: np.random.Generator) -> pa.Table:
         at = _times(begin, self._count("orders", dice), dice)
@@ -200,6 +231,23 @@ class Shop:
             arrives = since + np.where(dice.random(count) < 0.5, 4 * SECOND, 0)
         price = pa.array(dice.integers(200, 9_000, len(products)) / 100).cast(PRICE)
         return _table(arrives, product=products, price=price, since=_stamps(since))
+
+
+def _wish(dice: np.random.Generator, product: str) -> str:
+    """A search as people save them."""
+    colour, stuff = dice.choice(_COLOURS), dice.choice(_STUFFS)
+    return str(
+        dice.choice(
+            [
+                product,
+                f"{colour} {product}",
+                f'"{stuff} {product}"',
+                f"{product} -{stuff}",
+                f"{product} price:<{dice.integers(20, 60)}",
+                f"({colour} OR {dice.choice(_COLOURS)}) {product}",
+            ]
+        )
+    )
 
 
 def _table(arrives: Integers, **columns: Any) -> pa.Table:

@@ -1,5 +1,6 @@
 """A web shop: everything that `riverrun demo` computes. Copy it, change it, and run it: riverrun run shop_flow.py"""
 
+import functools
 import os
 
 import riverrun as rr
@@ -14,10 +15,14 @@ ORDERS = rr.TopicSpec(
 READINGS = rr.TopicSpec(
     "readings", "device string, celsius double, measured timestamp, sent timestamp", key="device", time="measured"
 )
+PRODUCTS = rr.TopicSpec(
+    "products", "product string, title string, price decimal(8, 2), at timestamp", key="product", time="at"
+)
 # What is so until it changes: the newest row of a user counts; of a product's prices, the one valid at the time.
 PROFILES = rr.TopicSpec("profiles", "user string, country string, plan string", key="user", compact=True)
 PRICES = rr.TopicSpec("prices", "product string, price decimal(8, 2), since timestamp", key="product", time="since")
-TOPICS = (PAGE_VIEWS, SEARCHES, CLICKS, ORDERS, READINGS, PROFILES, PRICES)
+SAVED = rr.TopicSpec("saved", "saved string, user string, query string", key="saved", compact=True)
+TOPICS = (PAGE_VIEWS, SEARCHES, CLICKS, ORDERS, READINGS, PRODUCTS, PROFILES, PRICES, SAVED)
 
 flow = rr.Flow("shop")
 page_views = flow.stream(PAGE_VIEWS, lateness="3 seconds")
@@ -26,8 +31,10 @@ clicks = flow.stream(CLICKS, lateness="3 seconds")
 orders = flow.stream(ORDERS, lateness="3 seconds")
 # Devices come and go: one that is silent is not waited for, one that lives in next year is put into quarantine.
 readings = flow.stream(READINGS, lateness="2 seconds", producers="device", idle="5 seconds", max_skew="1 day")
+products = flow.stream(PRODUCTS, lateness="3 seconds")
 profiles = flow.table(PROFILES)
 prices = flow.table(PRICES, idle="5 seconds")
+saved = flow.table(SAVED)
 
 # Every event, counted once: what `riverrun demo` compares with the log after it has killed the processing.
 kinds = [
@@ -36,8 +43,9 @@ kinds = [
     clicks.select("'click' as kind"),
     orders.select("'order' as kind"),
     readings.select("'reading' as kind"),
+    products.select("'new product' as kind"),
 ]
-events = kinds[0].union(kinds[1]).union(kinds[2]).union(kinds[3]).union(kinds[4])
+events = functools.reduce(rr.Stream.union, kinds)
 flow.view("events", events.group("kind").agg(events=rr.count()))
 
 # Page views with the visitor's profile. A view that comes after its window has closed corrects the window.
@@ -51,6 +59,14 @@ answered = searches.join(first_clicks, on="search", within=("0 seconds", "10 sec
 asked = answered.group("query").agg(searches=rr.count(), clicked=rr.count("clicked"))
 flow.view("queries", asked.with_columns(rate="round(clicked / searches, 3)"))
 flow.topic("searches-without-click", answered.where("clicked is null").drop("clicked"), key="search")
+
+# Nobody searches twenty times in two seconds, but for programs that read the shop out.
+bursts = searches.match("hit{20}", by="user", within="2 seconds", measures={"last_query": "last(hit.query)"})
+flow.view("bots", bursts.group("user").agg(bursts=rr.count(), last=rr.max("match_end"), query=rr.last("last_query")))
+
+# Shoppers keep searches, and add or change them while this runs; the newest product that each of them has found.
+found = products.percolate(saved, text="title").named("saved searches")
+flow.view("wanted", found.latest("saved").select("saved", "user", "query", "title", "price"))
 
 # Orders that were sent twice count once, at the price of their time; a price that becomes known late corrects them.
 placed = orders.dedupe("order", within="5 minutes").as_of(prices, on="product", how="left", late=rr.correct("1 minute"))
