@@ -17,7 +17,6 @@ from riverrun.patterns.measures import MatchValue
 from riverrun.patterns.navigation import RowOf, TotalOf
 from riverrun.patterns.program import FUNCTIONS
 from riverrun.patterns.tables import Found, TotalKind, Whole
-from riverrun.patterns.totals import running
 from riverrun.state.frames import numbers, present, series, take, take_or_null
 
 _ID = 10  # bytes
@@ -97,6 +96,8 @@ class MatchedRows:
         if source is None:
             counted = np.concatenate([[0], np.cumsum(of)])
             return series("", counted[self.place + 1] - counted[self.begin])
+        from riverrun.patterns.totals import running  # what is compiled is loaded by flows that have patterns
+
         column = self.frame.get_column(source)
         known = present(column)
         there = of if known is None else of & known[self.found.rows]
