@@ -39,6 +39,8 @@ def _shop() -> Flow:
     windows = orders.where("amount >= 0").window(tumbling("1 minute"), by="user")
     flow.view("minutes", windows.agg(n=count(), total=total("amount * 2")))
     flow.view("large", orders.where("amount > 8"))
+    # The loops behind patterns are compiled once, and kept on disk.
+    flow.view("rising", orders.match("low high", by="user", define={"high": "amount > low.amount"}, within="1 minute"))
     return flow
 
 
