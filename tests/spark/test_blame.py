@@ -36,6 +36,28 @@ def test_an_expression_that_spark_computes_is_named_with_its_line_and_the_rows_o
     assert "from orders@0:7,2:0 to before orders@0:9,2:4: The value 'many' of the type" in str(found)
 
 
+def failed_at(flow: Flow, text: str, failed: str) -> Invalid | None:
+    """What is blamed when Spark underlines that part of the text."""
+    mark = " " * text.index(failed) + "^" * len(failed)
+    error = RuntimeError(SAID.format(position=1, text=text, mark=mark))
+    return blame(error, compile_flow(flow, 2, engine="spark"), {}, {"orders": {0: 9}})
+
+
+def test_the_cast_around_an_expression_is_blamed_on_it() -> None:
+    """Spark makes one cast of two, and underlines the outer one, which nobody wrote."""
+    flow = Flow("shop")
+    rows = flow.stream("orders", "user string, amount string")
+    priced = rows.with_columns(price="cast(amount as double)", more="cast(user as double)")
+    flow.view("prices", priced.where("price > 1"), key="user")
+    branches = compile_flow(flow, 2, engine="spark").branches
+    price, more = (written.sql for branch in branches if branch.engine == "spark" for written in branch.written[:2])
+    text = f"named_struct('_value0', CAST({price} AS double), '_value1', {more}, …"
+    found = failed_at(flow, text, f"CAST({price} AS double)")
+    assert f"test_blame.py:{priced.node.place.line}: cast(amount as double) fails on a row of orders," in str(found)
+    assert failed_at(flow, text, text) is None, "it may be either"
+    assert failed_at(flow, text, "'_value0'") is None
+
+
 def test_other_errors_are_left_as_they_are() -> None:
     flow = Flow("shop")
     flow.view("all", flow.stream("orders", "user string"), key="user")

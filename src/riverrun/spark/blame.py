@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from riverrun.errors import Invalid, RiverrunError
 from riverrun.flow.composition import WrittenExpression
 from riverrun.position import Position
-from riverrun.runtime.compile.job import Job
+from riverrun.runtime.compile.job import Branch, Job
 from riverrun.spark.failures import cause
 
 # "SQLSTATE: 22…" is a data exception: of a value, not of the machine. The text that failed is shown below it, underlined.
@@ -32,13 +32,23 @@ def blame(
         return None
     mark = found["mark"]
     fragment = found["text"][mark.index("^") : len(mark)]
-    for branch in job.branches:
-        if branch.engine == "spark":
-            for written in branch.written:
-                if fragment and fragment in written.sql:
-                    topic = {reading.origin: reading.topic for reading in job.readings}.get(branch.origin)
-                    return _failure(written, cause(error).rstrip("."), _rows(topic, branch.origin, before, after))
-    return None
+    found_at = _find(fragment, job)
+    if found_at is None:
+        return None
+    branch, written = found_at
+    topic = {reading.origin: reading.topic for reading in job.readings}.get(branch.origin)
+    return _failure(written, cause(error).rstrip("."), _rows(topic, branch.origin, before, after))
+
+
+def _find(fragment: str, job: Job) -> tuple[Branch, WrittenExpression] | None:
+    """The expression with this in it, or else the only one that is in this: the cast that a column needs is put around
+    its expression, and Spark makes one of two casts."""
+    every = [(branch, one) for branch in job.branches if branch.engine == "spark" for one in branch.written]
+    for branch, one in every:
+        if fragment and fragment in one.sql:
+            return branch, one
+    inside = [(branch, one) for branch, one in every if one.sql in fragment]
+    return inside[0] if len({one.sql for _, one in inside}) == 1 else None
 
 
 def _failure(written: WrittenExpression, why: str, where: str) -> Invalid:
