@@ -71,12 +71,10 @@ def ago(moment: datetime | None, now: datetime | None = None) -> str:
     return "now" if abs(passed) < 1 else f"{span(passed)} ago" if passed > 0 else f"in {span(-passed)}"
 
 
-def behind(rows_behind: int, seconds: float | None) -> str:
+def behind(rows_behind: int, seconds: float) -> str:
     """How far a reader is behind: "1.2 k rows, 3 min behind"."""
     if not rows_behind:
         return "up to date"
-    if seconds is None:
-        return f"{rows(rows_behind)} behind"
     return f"{rows(rows_behind)}, {show(int(seconds * 1_000_000))} behind"
 
 

@@ -35,6 +35,7 @@ def write(text: str, name: str = "shop.py") -> str:
         ("x = 1\n", 'shop.py has no `flow`. Write: flow = rr.Flow("name")'),
         ("flow = 'shop'\n", "shop.py: `flow` is a str, not a flow"),
         ("import riverrun\nimport a_module_that_is_not_there\n", "shop.py:2: No module named 'a_module_that_is"),
+        ("import riverun as rr\n", "shop.py:1: No module named 'riverun'. Did you mean riverrun?"),
         ("def broken():\n    return 1 / 0\n\nbroken()\n", "shop.py:2: ZeroDivisionError: division by zero"),
         ("import sys\nsys.exit(3)\n", "shop.py:2: the file ends the program when it is loaded"),
         (

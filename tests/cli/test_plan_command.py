@@ -109,6 +109,14 @@ def test_views_that_are_new_gone_or_have_other_columns(riverrun: Any, river: Riv
     assert "minutes" in shown
 
 
+def test_a_flow_that_is_refused_before_its_first_run(riverrun: Any, river: River) -> None:
+    river.topic("orders", "user string, amount double, at timestamp", key="user", time="at")
+    Path("shop.py").write_text(HEAD.replace("amount double", "amount int") + TOTALS)
+    refused = riverrun("plan", "shop.py")
+    assert refused.code == 1
+    assert "shop has not run yet; a run is refused" in refused.out
+
+
 def test_the_exit_code_tells_a_pipeline_what_a_run_would_do(riverrun: Any, river: River) -> None:
     leave(river, TOTALS)
     assert riverrun("plan", "shop.py", "--exit-code").code == 0

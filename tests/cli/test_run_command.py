@@ -108,8 +108,8 @@ def test_events_are_accepted_and_asking_is_answered_before_spark_is_there(
 
 
 def test_where_a_run_is_before_its_first_epoch() -> None:
-    line = describe(FlowStatus(flow="shop", state="running", lag=Lag(3000, 0.0, {"orders": 3000})))
-    assert line == "no epoch yet · 3 k rows behind · no watermark yet · 0 rows late"
+    line = describe(FlowStatus(flow="shop", state="running", lag=Lag(3000, 40.0, {"orders": 3000})))
+    assert line == "no epoch yet · 3 k rows, 40 s behind · no watermark yet · 0 rows late"
     line = describe(FlowStatus(flow="shop", state="running", epoch=2, lag=Lag(3000, 1.5), rows_per_second=10.0))
     assert line == "epoch 2 · 10 rows/s · 3 k rows, 1.5 s behind · no watermark yet · 0 rows late"
 

@@ -222,7 +222,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "float for bigint": ({"l": 1.0}, r"column 'l'"),
     "bool for number": ({"l": True}, r"column 'l'"),
     "number for bool in double": ({"d": True}, r"column 'd'"),
-    "too large for tinyint": ({"t": 128}, r"column 't': expected `int` <= 127"),
+    "too large for tinyint": ({"t": 128}, r"column 't': expected `int` <= 127, not 128"),
     "too small for tinyint": ({"t": -129}, r"column 't'"),
     "too large for bigint": ({"l": 2**63}, r"column 'l'"),
     "far too large for bigint": ({"l": 2**200}, r"column 'l'"),

@@ -23,12 +23,12 @@ def test_get_by_value_list_dict_or_text(store):
     view = View(store, "w")
     row = {"user": "a", "start": start, "n": 1}
     local = start.astimezone(tz=None)
-    for key in (["a", start], ("a", local), {"start": start, "user": "a"}, ["a", start.replace(tzinfo=None)]):
+    for key in (["a", start], ("a", local), {"start": start, "user": "a"}):
         assert view.get(key) == row
     for text in ("2026-01-01T00:00:00", "2026-01-01 00:00:00", "2026-01-01T01:00:00+01:00"):
         assert view.get(["a", text]) == row
     assert view.get(["b", start]) is None
-    for bad in ("a", ["a"], ["a", "soon"], {"user": "a"}, ["a", 1.5]):
+    for bad in ("a", ["a"], ["a", "soon"], {"user": "a"}, ["a", 1.5], ["a", start.replace(tzinfo=None)]):
         with pytest.raises(Invalid):
             view.get(bad)
     with pytest.raises(NotFound, match="Did you mean 'user'"):

@@ -190,6 +190,12 @@ def test_alerts(flow: Flow, orders: Stream) -> None:
     made = flow.alert("fraud", orders, to=["mailto://a", "json://b"], message="{user} spent {amount:.2f} {{really}}")
     assert (made.to, made.every) == (("mailto://a", "json://b"), 60 * SECOND)
     assert flow.alert("plain", orders, "mailto://a", every=0).message is None
+    assert flow.alert("when", orders, "mailto://a", message="{at:%H:%M} {user:>10}").message == "{at:%H:%M} {user:>10}"
+
+
+def test_a_format_that_values_do_not_have(flow: Flow, orders: Stream) -> None:
+    with pytest.raises(ValueError, match=r"'\.2f' in '\{user:\.2f\}' is no format for 'user', which is string"):
+        flow.alert("fraud", orders, "mailto://a", message="{user:.2f}")
 
 
 @pytest.mark.parametrize(

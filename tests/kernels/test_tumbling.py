@@ -141,7 +141,7 @@ def test_overflow_is_an_error():
     base = {**dict.fromkeys(SCHEMA), "key": "a", "_time": 1, "_weight": 1, "_partition": 0}
     big = [{**base, "whole": 2**62, "_offset": n} for n in range(2)]
     player.step(frame(big[:1], SCHEMA), EpochClock(0, 0, 0))
-    with pytest.raises(ValueError, match="total: the sum does not fit Int64"):
+    with pytest.raises(ValueError, match="total: the sum does not fit long"):
         player.step(frame(big[1:], SCHEMA), EpochClock(1, 0, 0))
     with pytest.raises(ValueError, match="total"):
         Player(tumbling((Agg("total", "sum", "whole"),))).step(frame(big, SCHEMA), EpochClock(0, 0, 0))

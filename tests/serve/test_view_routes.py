@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -13,9 +14,11 @@ import pytest
 
 from riverrun.river import River
 from riverrun.serve import view_routes
+from riverrun.serve.server import Background
 from riverrun.serve.url_query import parse_key
 from riverrun.views import ViewSpec
 from serve.conftest import CommittedFlow
+from serve.telling_run import TellingRun
 
 
 @pytest.fixture
@@ -227,3 +230,15 @@ def test_a_slash_that_was_encoded_leads_nowhere(http: httpx.Client, totals: Comm
     totals.commit(("ada", 1, 1.0, 1))
     assert http.get("/views/totals/ada").status_code == 200
     assert http.get(path).status_code == 404
+
+
+def test_a_view_of_a_flow_that_is_starting(serve: Callable[..., Background]) -> None:
+    run = TellingRun(state="starting", epoch=0)
+    with httpx.Client(base_url=serve(run).url, timeout=20) as http:
+        for path in ("/views/totals?at_least=orders@0:1", "/views/totals/ada"):
+            answer = http.get(path)
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+            assert answer.json()["error"] == "flow shop is starting; its views are there when it runs"
+        assert http.get("/views/total").status_code == 404
+        run.say(state="running")
+        assert http.get("/views/totals").status_code == 404

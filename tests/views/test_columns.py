@@ -95,6 +95,12 @@ def test_a_value_of_another_type_is_refused(value, kind):
         scalar(value, "k", kind)
 
 
+def test_a_time_without_a_zone_is_refused():
+    with pytest.raises(Invalid, match=r"^2026-01-01 12:00:00 is a time without a zone\. Give it one"):
+        scalar(datetime(2026, 1, 1, 12), "k", pa.timestamp("us", "UTC"))
+    assert scalar(datetime(2026, 1, 1), "k", pa.timestamp("us"))[0].as_py() == datetime(2026, 1, 1)
+
+
 def test_a_table_must_have_the_columns():
     table = pa.table({"b": [1], "a": [2], "more": [3]})
     assert conform(table, pa.schema([("a", pa.int8()), ("b", pa.float64())]), "t").to_pylist() == [{"a": 2, "b": 1.0}]

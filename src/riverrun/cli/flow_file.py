@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import traceback
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -70,7 +71,9 @@ def _execute(path: str) -> ModuleType:
             raise
         raise type(error)(f"{_line(error, whole)}: {error.message}", hint=error.hint) from error
     except ModuleNotFoundError as error:
-        raise Invalid(f"{_line(error, whole)}: {error}", hint=f"Install it for {sys.executable}") from error
+        meant = get_close_matches(error.name or "", ["riverrun"])
+        hint = f"Did you mean {meant[0]}?" if meant else f"Install it for {sys.executable}"
+        raise Invalid(f"{_line(error, whole)}: {error}", hint=hint) from error
     except SystemExit as error:
         raise Invalid(f"{_line(error, whole)}: the file ends the program when it is loaded") from error
     except Exception as error:

@@ -16,6 +16,7 @@ from riverrun.flow.schema import STRING
 from riverrun.flow.syntax import Call
 
 HINT = 'Spark computes it; in tests: engine="spark"'
+UNKNOWN_HINT = 'Spark computes it, if it has such a function; in tests: engine="spark"'
 
 
 class Unverified(Invalid):
@@ -70,5 +71,5 @@ def form(*names: str) -> Callable[[Form], Form]:
     return add
 
 
-def refusal(text: str, why: str = "is not in the verified set") -> Unverified:
-    return Unverified(f"{text} {why}", hint=HINT)
+def refusal(text: str, why: str = "is not in the verified set", hint: str = HINT) -> Unverified:
+    return Unverified(f"{text} {why}", hint=hint)

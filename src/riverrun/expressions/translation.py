@@ -23,7 +23,7 @@ from riverrun.expressions import (
 )
 from riverrun.expressions.casts import cast
 from riverrun.expressions.folding import folded_call
-from riverrun.expressions.forms import FORMS, HINT, Given, Unverified, refusal
+from riverrun.expressions.forms import FORMS, HINT, UNKNOWN_HINT, Given, Unverified, refusal
 from riverrun.expressions.term import Term, quoted
 from riverrun.flow.coercion import is_stored
 from riverrun.flow.functions import NONDETERMINISTIC
@@ -143,7 +143,7 @@ class _Translation:
                 raise refusal(tree.text)
         rule = FORMS.get(tree.name)
         if rule is None:
-            raise refusal(tree.text)
+            raise refusal(tree.text, hint=UNKNOWN_HINT if tree.name.isidentifier() else HINT)
         terms = {id(part): self.term(part) for part in tree.arguments}
         kind = type_of(tree, lambda part: terms[id(part)].type)
         if kind is None:

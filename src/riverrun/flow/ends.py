@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal as Exact
 from typing import TypeVar
 
 from riverrun.columns import OFFSET, RECEIVED, ROW_ID, SIDE, TIME, check_name
-from riverrun.ddl import Array, Map, Struct
+from riverrun.ddl import Array, Decimal, Map, Struct, Type
 from riverrun.durations import Duration
 from riverrun.errors import Invalid, NotFound, did_you_mean
 from riverrun.flow import names
@@ -23,6 +25,17 @@ from riverrun.flow.spans import positive, span
 
 Indexes = str | Sequence[Names]
 """Columns by which rows are found fast: each a name, or a list of names that are looked for together."""
+
+# Values of each type that has a format in Python, to try one with.
+_SAMPLES: Mapping[str, object] = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), 1),
+    **dict.fromkeys(("float", "double"), 1.0),
+    "string": "",
+    "boolean": True,
+    "date": date(2026, 1, 31),
+    "timestamp": datetime(2026, 1, 31, tzinfo=UTC),
+    "timestamp_ntz": datetime(2026, 1, 31),
+}
 
 AnyEnd = TypeVar("AnyEnd", bound=End)
 
@@ -125,11 +138,26 @@ def _is_ranked(node: Node, key: Sequence[str]) -> bool:
 
 def _check_message(what: str, message: str, schema: Schema) -> None:
     try:
-        fields = [field for _, field, _, _ in string.Formatter().parse(message) if field is not None]
+        fields = [(field, form) for _, field, form, _ in string.Formatter().parse(message) if field is not None]
     except (ValueError, AttributeError, TypeError):
         raise Invalid(
             f"{what}: cannot read the message {message!r}", hint='Write "{user} did it"; {{ is a brace'
         ) from None
-    for field in fields:
+    for field, form in fields:
         if field not in schema and not schema.open:
             raise NotFound(f"{what}: there is no column {field!r} in {message!r}", hint=did_you_mean(field, schema))
+        if form and (kind := schema[field]) is not None and not _takes(kind, form):
+            raise Invalid(
+                f"{what}: {form!r} in {message!r} is no format for {field!r}, which is {kind}",
+                hint=f"Write {{{field}}}, or a format that Python has for such values",
+            )
+
+
+def _takes(kind: Type, form: str) -> bool:
+    """Whether values of the type can be written in a format of Python's."""
+    sample: object = Exact(1) if isinstance(kind, Decimal) else _SAMPLES.get(str(kind), [])
+    try:
+        format(sample, form)
+    except (ValueError, TypeError):
+        return False
+    return True

@@ -230,6 +230,8 @@ class RowSchema:
         if self._fields.get(column) and self._fields[column].type == _TIMESTAMP:
             refusal = self.times.refusal(given[column])
             return self._bad(row, column, refusal.message, refusal.hint)
+        if column in self._fields and isinstance(number := given[column], int) and number.bit_length() <= 256:
+            what = f"{what}, not {number}"
         return self._bad(row, column, _lower(what))
 
     def _bad(self, row: int, column: str, why: str, hint: str | None = None) -> Invalid:

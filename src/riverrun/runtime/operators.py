@@ -12,7 +12,6 @@ import pyarrow as pa
 from riverrun import ddl
 from riverrun.columns import filter_column, order_column, value_column
 from riverrun.flow import windows
-from riverrun.flow.aggregates import Measure
 from riverrun.flow.operators.apply import Apply, PerKey
 from riverrun.flow.operators.as_of import AsOf
 from riverrun.flow.operators.changes import Changes
@@ -75,7 +74,7 @@ def kernel_of(node: Node, inputs: Mapping[str, Columns]) -> Kernel:
 def _window(node: Window, inputs: Mapping[str, Columns]) -> Kernel:
     columns = inputs["in"]
     span = None if isinstance(node.window, windows.Session) else node.window.size
-    aggregates = _aggregates(node.measures, columns, node.inputs[0].retracts, span)
+    aggregates = _aggregates(node, columns, span)
     policy: dict[str, Any] = {
         "horizon": node.late.horizon,
         "aside": bool(node.late_topics),
@@ -93,7 +92,7 @@ def _window(node: Window, inputs: Mapping[str, Columns]) -> Kernel:
 
 
 def _group(node: Group, inputs: Mapping[str, Columns]) -> Kernel:
-    return GroupKernel(node.by, _aggregates(node.measures, inputs["in"], node.inputs[0].retracts), inputs["in"])
+    return GroupKernel(node.by, _aggregates(node, inputs["in"]), inputs["in"])
 
 
 def _top(node: Top, inputs: Mapping[str, Columns]) -> Kernel:
@@ -200,7 +199,7 @@ def _sides(node: Join, inputs: Mapping[str, Columns]) -> Sides:
     )
 
 
-def _aggregates(measures: tuple[Measure, ...], columns: Columns, retracts: bool, span: int | None = None) -> Aggregates:
+def _aggregates(node: Window | Group, columns: Columns, span: int | None = None) -> Aggregates:
     aggs = tuple(
         Agg(
             name=measure.name,
@@ -210,10 +209,11 @@ def _aggregates(measures: tuple[Measure, ...], columns: Columns, retracts: bool,
             q=measure.q,
             n=measure.n,
             per=measure.per,
+            place=str(node.place),
         )
-        for number, measure in enumerate(measures)
+        for number, measure in enumerate(node.measures)
     )
-    return Aggregates(aggs, columns, span=span, retracts=retracts)
+    return Aggregates(aggs, columns, span=span, retracts=node.inputs[0].retracts)
 
 
 KERNELS: dict[type[Node], Callable[[Any, Mapping[str, Columns]], Kernel]] = {

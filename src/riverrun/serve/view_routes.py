@@ -12,7 +12,7 @@ from starlette.datastructures import URL
 from starlette.responses import Response
 
 from riverrun.durations import seconds
-from riverrun.errors import Invalid, NotFound
+from riverrun.errors import Invalid, NotFound, Unavailable
 from riverrun.position import Position
 from riverrun.serve.answers import answer, encode
 from riverrun.serve.arrivals import Arrivals
@@ -57,7 +57,7 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
     arrivals = Arrivals(backend)
 
     async def fresh(name: str, at_least: str | None, timeout: str) -> View:
-        view = await backend.read(lambda: View(backend.store(), name))
+        view = await backend.read(_open, backend, name)
         if at_least is not None:
             wanted = Position.parse(at_least)
             await backend.read(view.has_processed, wanted)
@@ -209,3 +209,18 @@ class Summaries:
             with self._lock:
                 self._counted[spec.name] = (progress.commit, rows)
         return described(spec, progress, rows)
+
+
+def _open(backend: Backend, name: str) -> View:
+    """The view; `Unavailable` where a flow of this process will have made it in a moment."""
+    try:
+        return View(backend.store(), name)
+    except NotFound:
+        for run in backend.runs:
+            if name.removesuffix(run.name.removeprefix(run.flow.name)) in run.flow.views:
+                status = run.observe()
+                if status.state == "starting":
+                    raise Unavailable(
+                        f"flow {run.name} is starting; its views are there when it runs", hint="Ask again in a while"
+                    ) from None
+        raise

@@ -98,10 +98,16 @@ def scalar(value: Any, name: str, kind: pa.DataType) -> pa.Array:
         if isinstance(value, int | float) and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
             raise TypeError("a number is not a time")
         if isinstance(value, datetime) and value.tzinfo is None and pa.types.is_timestamp(kind) and kind.tz:
-            value = value.replace(tzinfo=UTC)
+            raise _no_zone(value)
         return pa.array([value], kind)
+    except Invalid:
+        raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise Invalid(f"{value!r} is not a value of column {name!r} ({kind}): {error}") from None
+
+
+def _no_zone(value: datetime) -> Invalid:
+    return Invalid(f"{value.isoformat(' ')} is a time without a zone", hint="Give it one, as in datetime.now(UTC)")
 
 
 def _texts(values: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> list[str | None]:

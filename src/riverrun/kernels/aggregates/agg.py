@@ -18,6 +18,7 @@ class Agg:
     """Names the result column, the function, the column it reads and the boolean column that filters (null is false).
 
     `q` belongs to quantiles (0 to 1), `n` to top, `per` (microseconds) to rate. Only count and rate need no column.
+    `place` is the line where it was declared.
     """
 
     name: str
@@ -27,6 +28,12 @@ class Agg:
     q: float | None = None
     n: int | None = None
     per: int | None = None
+    place: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """What errors call it."""
+        return f"{self.place}: {self.name}" if self.place else self.name
 
     def kind(self, schema: Mapping[str, pl.DataType]) -> pl.DataType:
         """The type of the column it reads; Int64 where it reads none."""
@@ -36,9 +43,9 @@ class Agg:
         """Refuse types that cannot be computed with: a flow does not know all types when it is declared."""
         kind = self.kind(schema)
         if self.fn in _NUMERIC and not kind.is_numeric():
-            raise Invalid(f"{self.name}: {self.fn} needs numbers, and {self.column!r} is {kind}")
+            raise Invalid(f"{self.owner}: {self.fn} needs numbers, and {self.column!r} is {kind}")
         if self.fn in ("min", "max") and kind.is_nested():
-            raise Invalid(f"{self.name}: {self.fn} compares values, and {self.column!r} is {kind}")
+            raise Invalid(f"{self.owner}: {self.fn} compares values, and {self.column!r} is {kind}")
 
     def result(self, schema: Mapping[str, pl.DataType]) -> pl.DataType:
         """The type of its result, by Spark's rules."""

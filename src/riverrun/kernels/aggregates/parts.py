@@ -163,7 +163,11 @@ class Total:
             raise self._overflow()
 
     def _overflow(self) -> Invalid:
-        return Invalid(f"{self.owner}: the sum does not fit {self.kind}", hint="Sum a decimal or a double instead")
+        if isinstance(self.kind, pl.Decimal):
+            kind, instead = f"decimal({self.kind.precision},{self.kind.scale})", "a double"
+        else:
+            kind, instead = "long", "a decimal or a double"
+        return Invalid(f"{self.owner}: the sum does not fit {kind}", hint=f"Sum {instead} instead")
 
 
 def _reach(values: npt.NDArray[Any]) -> int:

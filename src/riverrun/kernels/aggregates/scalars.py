@@ -80,7 +80,7 @@ class ExactSum:
 
     @cached_property
     def parts(self) -> Sequence[Part]:
-        return (Count(f"{self.agg.name}#n"), Total(f"{self.agg.name}#s", self.kind, self.agg.name))
+        return (Count(f"{self.agg.name}#n"), Total(f"{self.agg.name}#s", self.kind, self.agg.owner))
 
     def columns(self, rows: pl.DataFrame) -> list[pl.Series]:
         count = _counted(rows, self.agg, f"{self.agg.name}#n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -13,7 +14,7 @@ from riverrun.columns import BRANCH, DELETED, PARTITION, RECEIVED
 from riverrun.errors import Invalid
 from riverrun.expressions import Unverified, translate
 from riverrun.expressions.typing import column_types
-from riverrun.flow.composition import Composition, Item, Path
+from riverrun.flow.composition import Composition, Item, Path, WrittenExpression
 from riverrun.flow.expressions import Wanted
 from riverrun.flow.operators.node import Node
 from riverrun.runtime.compile.job import (
@@ -104,7 +105,9 @@ class Branches:
         fields = sql_fields(columns, is_source)
         items = [_in_type(item, request.types.get(item.name), fields) for item in items]
         in_spark = by_spark or path.origin.by_spark
-        engine, reason = ("spark", None) if in_spark else self._choose(items, condition, composed.time, fields)
+        texts = _texts(items, condition, composed.time)
+        written = composed.written_in(texts)
+        engine, reason = ("spark", None) if in_spark else self._choose(texts, fields, written)
         types = self._types(origin, fields, items, request, engine)
         schema = with_carried(pa.schema([(item.name, types[item.name]) for item in items]))
         # The way a row came is told where branches come together, also if another union further up told one already.
@@ -125,7 +128,7 @@ class Branches:
             hidden=request.hidden,
             added=tuple(told),
             by_position=path.origin.row_id_is_position,
-            written=composed.written_in(_texts(items, condition, composed.time)),
+            written=written,
         )
         self.laid.append(branch)
         return branch
@@ -149,21 +152,22 @@ class Branches:
         return branch
 
     def _choose(
-        self, items: Sequence[Item], condition: str | None, time: str | None, fields: pa.Schema
+        self, texts: Sequence[str], fields: pa.Schema, written: Sequence[WrittenExpression]
     ) -> tuple[Engine, str | None]:
         """Who computes the expressions, and why it has to be Spark."""
-        texts = _texts(items, condition, time)
         if not texts:
             return "arrow", None
         if self._engine == "spark":
             return "spark", "the setting expressions = spark"
-        try:
-            for text in texts:
+        for text in texts:
+            try:
                 translate(text, column_types(fields))
-        except Unverified as error:
-            if self._analyst is None:
-                raise
-            return "spark", error.message
+            except Unverified as error:
+                reason = _as_written(error.message)
+                if self._analyst is None:
+                    place = next((f"{one.place}: " for one in written if one.sql in text), "")
+                    raise Unverified(f"{place}{reason}", hint=error.hint) from None
+                return "spark", reason
         return "arrow", None
 
     def _types(
@@ -239,6 +243,11 @@ def _in_type(item: Item, wanted: pa.DataType | None, fields: pa.Schema) -> Item:
 def _texts(items: Sequence[Item], condition: str | None, time: str | None) -> list[str]:
     """Every expression of a branch."""
     return [item.sql for item in items if item.column is None] + [text for text in (condition, time) if text]
+
+
+def _as_written(text: str) -> str:
+    """Without the struct that the columns of an origin are in, which nobody wrote."""
+    return re.sub(r"`s_[0-9a-f]+`\.(?:`(\w+)`)?", r"\1", text)
 
 
 def _column(origin: str, name: str) -> str:
