@@ -16,7 +16,7 @@ from bench.figure import Figure, WrongResult
 from bench.flow import freshness, state
 from bench.kernels import steps
 from bench.log import append, history, latency, read, sends
-from bench.nexmark import throughput
+from bench.nexmark import patterns, throughput
 from bench.rules import rates as rule_rates
 from bench.serve import ingest, streams
 
@@ -31,6 +31,7 @@ BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
     "state": state.run,
     "freshness": freshness.run,
     "nexmark": throughput.run,
+    "patterns": patterns.run,
     "rules": rule_rates.run,
     "http": ingest.run,
     "streams": streams.run,
