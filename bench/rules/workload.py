@@ -59,7 +59,7 @@ def rule(number: int) -> dict[str, Any]:
         (
             "start down+ up",
             {
-                "start": f"country = '{country}' and amount > {high / 4}",
+                "start": f"country = '{country}' and amount > {high}",
                 "down": "amount < prev(amount)",
                 "up": f"amount > prev(amount) * {low}",
             },

@@ -60,7 +60,7 @@ def test_a_rule_is_tried_on_the_log_and_nothing_is_written(http: httpx.Client, r
     form = {"rule": json.dumps(RULE), "topic": "orders", "by": "user", "last": "1 hour", "do": "try"}
     tried = http.post("/ui/rules", data=form)
     assert tried.status_code == 200
-    assert "1 matches in 4 rows" in tried.text and "25.0" in tried.text
+    assert "Matches: 1, in 4 rows" in tried.text and "25.0" in tried.text
     assert rules.topic("rules").ends() == before
     wrong = {**form, "rule": json.dumps({**RULE, "define": {"small": "amont < 10"}})}
     assert "there is no column" in http.post("/ui/rules", data=wrong).text

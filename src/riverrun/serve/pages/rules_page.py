@@ -158,7 +158,7 @@ def _answer(history: History, asked: Asked) -> Html:
     except RiverrunError as error:
         return notice("stopped", "", error.message, tag("p", error.hint) if error.hint else None)
     return join(
-        tag("p", f"{trial.hits.height} matches in {trial.rows} rows", class_="said", role="status"),
+        tag("p", f"Matches: {trial.hits.height}, in {trial.rows} rows", class_="said", role="status"),
         notice("busy", "", f"stopped, since they take too many steps: {', '.join(trial.stopped)}")
         if trial.stopped
         else None,

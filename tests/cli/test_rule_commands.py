@@ -1,0 +1,76 @@
+"""`riverrun rules …` as people type it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Riverrun
+from riverrun.river import River
+from riverrun.runtime.rule_topic import newest_rules
+
+RULE: dict[str, Any] = {
+    "rule_id": "abroad",
+    "pattern": "abroad -> large",
+    "define": {"abroad": "country <> prev(country)", "large": "amount > 500"},
+    "within": "5 minutes",
+    "measures": {"amount": "large.amount"},
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "rules.json"
+    path.write_text(json.dumps([RULE, {"rule_id": "pair", "pattern": "a b"}]))
+    return str(path)
+
+
+def test_rules_are_put_listed_and_switched_off(riverrun: Riverrun, file: str) -> None:
+    assert riverrun("rules", "put", file).out == "put 2 rules into rules: abroad, pair\n"
+    assert "abroad   on" in riverrun("rules", "list").out
+    assert riverrun("rules", "off", "abroad").out == "switched off abroad\n"
+    listed = json.loads(riverrun("rules", "list", "--json").out)
+    assert [(one["rule_id"], one["state"]) for one in listed] == [("abroad", "off"), ("pair", "on")]
+    with River("river") as river:
+        row = newest_rules(river.topic("rules"))["abroad"]
+    assert row["enabled"] is False and json.loads(row["define"]) == RULE["define"]
+
+
+def test_a_file_with_a_mistake_puts_nothing(riverrun: Riverrun, file: str) -> None:
+    riverrun("rules", "put", file)
+    for text, said in (
+        ('{"rule_id": "x", "pattern": "a ("}', "rule x: pattern: ends where a variable is expected"),
+        ('{"rule_id": "x", "patern": "a b"}', "there is no 'patern' in a rule. Did you mean 'pattern'?"),
+        ('{"rule_id": "x", "pattern": "a b", "define": {"c": "x = 1"}}', "the pattern has no variable 'c'"),
+        ('{"rule_id": "x", "pattern": "a -> b"}', "-> needs within"),
+        ('[{"rule_id": "x", "pattern": "a b"}, {"rule_id": "x", "pattern": "b a"}]', "rule 'x' is there twice"),
+        ("pattern: a b", "not JSON"),
+        ("[]", "there is no rule in the file"),
+    ):
+        Path(file).write_text(text)
+        assert said in riverrun("rules", "put", file).error
+    assert [one["rule_id"] for one in json.loads(riverrun("rules", "list", "--json").out)] == ["abroad", "pair"]
+    assert "there is no rule 'nope'" in riverrun("rules", "off", "nope").error
+
+
+def test_a_rule_is_tried_on_what_is_in_the_log(riverrun: Riverrun, file: str) -> None:
+    Path(file).write_text(json.dumps(RULE))
+    now = datetime.now(UTC)
+    rows = [
+        {"user": "ada", "country": country, "amount": amount, "at": now - timedelta(seconds=ago)}
+        for country, amount, ago in (("de", 1.0, 30), ("fr", 1.0, 20), ("fr", 900.0, 10))
+    ]
+    with River("river") as river:
+        river.topic("events", "user string, country string, amount double, at timestamp", time="at").append(rows)
+    tried = riverrun("rules", "try", file, "--topic", "events", "--by", "user").out
+    assert '{"amount":900.0}' in tried and "1 match in 3 rows of events" in tried
+    found = json.loads(riverrun("rules", "try", file, "--topic", "events", "--by", "user", "--json").out)
+    assert [one["user"] for one in found["matches"]] == ["ada"] and found["rows"] == 3
+    assert "0 matches in 0 rows" in riverrun("rules", "try", file, "--topic", "events", "--last", "1 second").out
+    assert "there is no column 'usr'" in riverrun("rules", "try", file, "--topic", "events", "--by", "usr").error
+    with River("river") as river:
+        assert river.topics() == ["events"]
