@@ -16,8 +16,8 @@ Read the code in this order:
 4. `log.producer`, `log.consumer`, `log.queue`, `log.groups` — sending and reading, alone and together.
 5. `log.retention`, `log.compaction` — what is removed, and when.
 6. `flow` — what to compute, as data. `kernels`, `state` — stateful operators and what they remember, without Spark.
-   `patterns` — sequences of rows, matched. `search` — stored queries that rows meet.
-   `search` — stored queries, and which of them documents meet.
+   `patterns` — sequences of rows, matched. `rules` — patterns that are rows of a table. `search` — stored queries, and which
+   of them documents meet.
 7. `runtime` — a flow made ready: branches, stages, the plan of an epoch, its commit. `spark` — driving it with Spark.
 8. `views` — results in SQLite and PostgreSQL.
 9. `intake` — what comes as text. `serve` — HTTP: events in, views and streams of changes out, and the dashboard. `alerts`
