@@ -179,6 +179,6 @@ def _instead(name: str) -> str:
     if name.startswith("_"):
         return ""
     from riverrun.errors import did_you_mean
-    from riverrun.flow.habits import FUNCTIONS
+    from riverrun.habits import FUNCTIONS
 
     return f". {FUNCTIONS[name]}" if name in FUNCTIONS else f". {did_you_mean(name, __all__)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,9 @@ from riverrun import figures
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import note, print_json, print_line, print_table
 from riverrun.errors import Invalid, RiverrunError
-from riverrun.log.redelivery import DeadLetterTopic, Resent
+
+if TYPE_CHECKING:
+    from riverrun.log.redelivery import DeadLetterTopic, Resent
 
 app = typer.Typer(help="Dead letters of queues and alerts: list, resend.", rich_markup_mode=None)
 

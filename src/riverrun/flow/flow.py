@@ -16,7 +16,6 @@ from riverrun.errors import Invalid, did_you_mean
 from riverrun.flow import ends, names
 from riverrun.flow.analysis import below, sources
 from riverrun.flow.graph import Graph, InputTopic, WrittenTopic
-from riverrun.flow.habits import FLOW_METHODS
 from riverrun.flow.names import Names
 from riverrun.flow.operators.ends import AlertEnd, End, TopicEnd, ViewEnd
 from riverrun.flow.operators.node import Node
@@ -28,6 +27,7 @@ from riverrun.flow.render import document, mermaid
 from riverrun.flow.source import UNSAID, TopicLike, Unsaid, declared, source
 from riverrun.flow.stream import Stream
 from riverrun.flow.table import Table
+from riverrun.habits import FLOW_METHODS
 
 
 class Flow:

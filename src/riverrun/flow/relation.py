@@ -11,7 +11,6 @@ from riverrun.flow import names
 from riverrun.flow.aggregates import Aggregate, Measure, measure
 from riverrun.flow.expressions import Expression, condition, expression, item, ordering
 from riverrun.flow.graph import Graph
-from riverrun.flow.habits import METHODS
 from riverrun.flow.names import Names
 from riverrun.flow.operators.group import Group
 from riverrun.flow.operators.node import Node
@@ -20,6 +19,7 @@ from riverrun.flow.operators.top import Top
 from riverrun.flow.operators.transform import Transform
 from riverrun.flow.place import caller, declaration
 from riverrun.flow.schema import Schema, comparable, is_key
+from riverrun.habits import METHODS
 
 if TYPE_CHECKING:
     from riverrun.flow.table import Table

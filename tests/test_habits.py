@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import riverrun as rr
+from riverrun import habits
 from riverrun.errors import Invalid
-from riverrun.flow import habits
 from riverrun.flow.stream import Stream
 from riverrun.flow.table import Table
 
