@@ -133,6 +133,56 @@ def test_input_that_is_corrected_is_matched_as_it_is_in_the_end() -> None:
     assert sorted(row["top"] for row in run_flow(flow, script).views["v"]) == [1.5, 5.0]
 
 
+def counted_shapes(flow: rr.Flow, late: rr.Late | None = None) -> None:
+    found = stream(flow).match("start down+ up", by="symbol", define=DOWN_UP, measures={"n": "count(*)"}, late=late)
+    flow.view("v", found.window(rr.tumbling("10 seconds"), by="symbol").agg(shapes=rr.count()))
+
+
+def test_windows_after_a_match_close_when_no_attempt_before_their_end_is_open() -> None:
+    flow = rr.Flow("f")
+    counted_shapes(flow)
+    script: list[Any] = [{"ticks": ticks([3, 2, 3, 3, 3])}, {"ticks": [{**ticks([3])[0], "at": at(30)}]}]
+    assert run_flow(flow, script, drain=False, partitions=1).views["v"] == []  # the last 3 may begin one
+    script.append({"ticks": [{**ticks([3])[0], "at": at(31)}]})
+    script.append({"ticks": [{**ticks([3])[0], "at": at(32)}]})
+    assert [row["shapes"] for row in run_flow(flow, script, drain=False, partitions=1).views["v"]] == [1]
+
+
+def test_a_key_with_an_open_attempt_holds_what_follows() -> None:
+    flow = rr.Flow("f")
+    counted_shapes(flow)
+    script: list[Any] = [{"ticks": ticks([3, 2, 3, 3]) + ticks([3, 2, 1], "SLOW")}]
+    script += [{"ticks": [{**ticks([3])[0], "at": at(second)}]} for second in (30, 31, 32)]
+    assert run_flow(flow, script, drain=False, partitions=1).views["v"] == []
+    script.append({"ticks": [{**ticks([5], "SLOW")[0], "at": at(40)}, {**ticks([6], "SLOW")[0], "at": at(41)}]})
+    script += [{"ticks": [{**ticks([3], name)[0], "at": at(50 + n)} for name in ("SLOW", "ACME")]} for n in range(4)]
+    result = run_flow(flow, script, drain=False, partitions=1).views["v"]
+    assert sorted((row["symbol"], row["window_start"]) for row in result) == [("ACME", at(0)), ("SLOW", at(40))]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("late", [rr.drop(), rr.correct("6 seconds")])
+def test_windows_after_a_match_miss_nothing(seed: int, late: rr.Late) -> None:
+    rng = random.Random(seed)
+    rows = [{"symbol": rng.choice("ab"), "price": float(rng.randrange(4)), "at": at(n / 2)} for n in range(80)]
+    rows.sort(key=lambda row: (row["at"] - NOON).total_seconds() + rng.random() * 4)
+    script: list[Any] = []
+    for start in range(0, len(rows), 4):
+        if rng.random() < 0.2:
+            script.append(Crash(at=rng.choice(["host.stepped", "host.committed", "commit.begin", "commit.store"])))
+        script.append({"ticks": rows[start : start + 4]})
+    flow, whole = rr.Flow("f"), rr.Flow("f")
+    for made in (flow, whole):
+        found = stream(made, lateness="5 seconds" if late == rr.drop() else "0 seconds").match(
+            "start down+ up*", by="symbol", define=DOWN_UP, measures={"n": "count(*)"}, late=late
+        )
+        made.view("v", found.window(rr.tumbling("3 seconds")).agg(matches=rr.count(), rows=rr.sum("n")))
+    result, expected = run_flow(flow, script, partitions=1), run_flow(whole, [{"ticks": rows}], partitions=1)
+    assert not any(entry["late_dropped"] for entry in result.ledger)
+    assert result.views["v"] == expected.views["v"]
+    assert sum(map(len, result.changes["v"][:-1])) > len(result.views["v"]) / 2  # most close before the end
+
+
 def declarable(case: PatternCase) -> bool:
     """Whether a flow accepts it, and rows of its matches are all in the view."""
     if case.setting.within is None:
