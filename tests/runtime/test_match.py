@@ -17,6 +17,7 @@ from riverrun.patterns.language import refuse_endless
 from riverrun.testing import Advance, Crash, run_flow
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
 DOWN = {"down": "price < prev(price)"}
 DOWN_UP = {**DOWN, "up": "price > prev(price)"}
 
@@ -181,6 +182,66 @@ def test_windows_after_a_match_miss_nothing(seed: int, late: rr.Late) -> None:
     assert not any(entry["late_dropped"] for entry in result.ledger)
     assert result.views["v"] == expected.views["v"]
     assert sum(map(len, result.changes["v"][:-1])) > len(result.views["v"]) / 2  # most close before the end
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("x + a.x is null", (MOST, 1)),
+        ("a.x + x = -1", (MOST, LEAST)),
+        ("a.x - x is null", (LEAST, 1)),
+        ("a.x - x = 0", (LEAST, LEAST)),
+        ("a.x * x is null", (1 << 32, 1 << 31)),
+        ("a.x * x = -9223372036854775807 - 1", (1 << 32, -(1 << 31))),
+        ("a.x * x is null", (LEAST, -1)),
+        ("x * a.x is null", (LEAST, -1)),
+        ("-(a.x + x) is null and abs(a.x + x) is null", (LEAST, 0)),
+        ("a.x div x is null and a.x % x = 0", (LEAST, -1)),
+        ("a.x div x = -4611686018427387904 and a.x % x = 0", (LEAST, 2)),
+        ("a.x div x = -2 and a.x % x = -1", (-7, 3)),
+        ("sum(x) is null and avg(x) is null and count(x) = 2 and max(x) = a.x", (MOST, 1)),
+        ("coalesce(x + a.x, 5) = 5", (MOST, MOST)),
+    ],
+)
+def test_numbers_of_more_than_64_bits_are_null_in_conditions(condition: str, values: tuple[int, int]) -> None:
+    flow = rr.Flow("f")
+    source = flow.stream("r", "x bigint, at timestamp", time="at")
+    flow.view("v", source.match("a b", define={"b": condition}))
+    rows = [{"x": x, "at": at(second)} for second, x in enumerate(values)]
+    assert len(run_flow(flow, [{"r": rows}]).views["v"]) == 1
+
+
+def test_sums_of_more_than_64_bits_are_null_in_measures() -> None:
+    flow = rr.Flow("f")
+    source = flow.stream("r", "x bigint, at timestamp", time="at")
+    measures = {"total": "sum(x)", "n": "count(x)", "most": "max(x)"}
+    flow.view("v", source.match("a b c", measures=measures, rows="all"))
+    rows = [{"x": x, "at": at(second)} for second, x in enumerate([MOST, 1, -2])]
+    found = sorted(run_flow(flow, [{"r": rows}]).views["v"], key=lambda row: row["row_number"])
+    assert [(row["total"], row["n"], row["most"]) for row in found] == [
+        (MOST, 1, MOST),
+        (None, 2, MOST),
+        (None, 3, MOST),
+    ]
+
+
+def test_an_attempt_with_more_rows_than_may_be_open_is_given_up() -> None:
+    for open_rows, starts, given_up in ((10_000, [at(0)], 0), (3, [at(2)], 2)):
+        flow = rr.Flow("f")
+        flow.view("v", stream(flow).match("start down+ up", by="symbol", define=DOWN_UP, open_rows=open_rows))
+        result = run_flow(flow, [{"ticks": ticks([5, 4, 3, 2, 9])}])
+        assert [row["match_start"] for row in result.views["v"]] == starts
+        assert result.ledger_of("match").get("given_up", 0) == given_up
+
+
+def test_a_name_is_the_matchs_own() -> None:
+    flow = rr.Flow("f")
+    found = stream(flow).match("a b? c", by="symbol", define={"b": "price > 5"}, after="skip to last b").named("bumps")
+    flow.view("v", found)
+    result = run_flow(flow, [{"ticks": ticks([1, 6, 2, 1])}])
+    assert [row["match_start"] for row in result.topics["f.bumps.quarantine"]] == [at(1), at(2)]
+    with pytest.raises(Invalid, match="cannot be the name of a match"):
+        stream(rr.Flow("f")).match("a b? c", after="skip to last b").named("bumps and dents")
 
 
 def declarable(case: PatternCase) -> bool:
