@@ -58,6 +58,8 @@ def test_the_picture_says_what_is_matched() -> None:
         ({"pattern": "a b", "define": {"b": "concat(kind, prev(kind)) = 'x'"}}, "cannot be computed of several rows"),
         ({"pattern": "a b", "define": {"b": "at > prev(n)"}}, "several types"),
         ({"pattern": "a b", "after": "skip to b"}, "after cannot be"),
+        ({"pattern": "a b", "open_rows": 0}, "open_rows cannot be 0"),
+        ({"pattern": "a b", "open_rows": True}, "open_rows cannot be True"),
         ({"pattern": "a b", "after": "skip to last c"}, "no row of a match is"),
         ({"pattern": "a b", "after": "skip to first a"}, "where the match began"),
         ({"pattern": "a b", "after": "skip to last a"}, "where the match began"),

@@ -63,7 +63,7 @@ class Play:
     def __init__(self, kernel: MatchKernel, columns: ColumnSet) -> None:
         self.kernel, self.columns = kernel, columns
         self.state = MemoryState(kernel.tables)
-        self.watermark, self.number = MIN_TIME, 0
+        self.watermark, self.handed_on, self.number = MIN_TIME, MIN_TIME, 0
         self.rows: Counter[Any] = Counter()
         self.live: dict[tuple[int, int], Row] = {}
 
@@ -79,6 +79,10 @@ class Play:
         for line in step.changes.select("k", "match_id", "variable", "row_number", "_time", "_weight").rows():
             self.rows[line[:-1]] += line[-1]
         assert min(self.rows.values(), default=0) >= 0, "something was taken back that was not there"
+        if step.watermark is not None:
+            assert step.watermark >= self.handed_on, "the watermark went back"
+            assert min(step.changes["_time"], default=MAX_TIME) >= self.handed_on, "a result came too late"
+            self.handed_on = step.watermark
         low = self.watermark - self.kernel.horizon
         counts = [row for row in rows if row["time"] >= low]
         assert step.counts["in"].accepted == len(counts)

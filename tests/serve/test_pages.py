@@ -438,6 +438,14 @@ def test_a_ledger_that_does_not(served: Callable[..., httpx.Client]) -> None:
     assert "■ no" in page.text and "1 missing" in page.text
 
 
+def test_a_ledger_of_a_pattern_that_gave_up(served: Callable[..., httpx.Client]) -> None:
+    assert "given up" not in look(served(TellingRun()), "/ui/ledger").text
+    source, window = LEDGER
+    page = look(served(TellingRun(ledger=(source, msgspec.structs.replace(window, given_up=7)))), "/ui/ledger")
+    assert "Attempts given up 7" in page.text
+    assert page.text.count("● yes") == 3  # they are no rows, and everything still adds up
+
+
 def test_epochs_with_their_times_and_what_happened(served: Callable[..., httpx.Client]) -> None:
     run = TellingRun()
     http = served(run)

@@ -41,14 +41,24 @@ def depth(node: Node) -> int:
 def lags(node: Node) -> dict[str, int]:
     """For each node below whose watermark is planned, how far this node's watermark lags that one's, in microseconds.
 
-    The node's watermark is the smallest of (planned watermark − lag).
+    The node's watermark is the smallest of (planned watermark − lag), if no node below holds it back.
     """
+    return _lags(node, frozenset())
+
+
+def followed(node: Node) -> dict[str, int]:
+    """The same, and in the place of what is below a node that holds its watermark back, that node."""
+    return _lags(node, frozenset(part.id for part in below(node) if part.holds_watermark))
+
+
+def _lags(node: Node, holding: frozenset[str]) -> dict[str, int]:
     if node.plans_watermark:
         return {node.id: 0}
     worst: dict[str, int] = {}
     for part in node.timed_by:
-        for root, lag in lags(part).items():
-            worst[root] = max(worst.get(root, 0), lag + part.delay)
+        reached = {root: lag + part.delay for root, lag in _lags(part, holding).items()}
+        for root, lag in ({part.id: 0} if part.id in holding else reached).items():
+            worst[root] = max(worst.get(root, 0), lag)
     return worst
 
 

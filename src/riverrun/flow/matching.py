@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from riverrun.columns import check_name
 from riverrun.errors import Invalid, did_you_mean
 from riverrun.flow import names
 from riverrun.flow.expressions import Expression, column, expression
+from riverrun.flow.graph import Graph
 from riverrun.flow.operators.match import ONE, Match, added_columns, skip_of
 from riverrun.patterns.language import refuse_endless
 from riverrun.patterns.tree import ANY, MatchPattern
@@ -59,6 +61,13 @@ def refuse_unmatched(node: Match) -> None:
         if names.made(name).lower() in (other.lower() for other in taken):
             raise Invalid(f"match: there is a column {name!r} already", hint="Give the measure another name")
     node.schema  # noqa: B018  # reads the measures
+
+
+def name_match(graph: Graph, node: Match, name: str) -> None:
+    """Gives a match a name, which the topic of what it puts aside has too."""
+    if node.withholds:
+        check_name(name, "match with a topic of that name for what it puts aside")
+    graph.call(node, name)
 
 
 def shown(node: Match) -> tuple[tuple[str, Expression], ...]:

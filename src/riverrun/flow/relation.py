@@ -11,8 +11,10 @@ from riverrun.flow import names
 from riverrun.flow.aggregates import Aggregate, Measure, measure
 from riverrun.flow.expressions import Expression, condition, expression, item, ordering
 from riverrun.flow.graph import Graph
+from riverrun.flow.matching import name_match
 from riverrun.flow.names import Names
 from riverrun.flow.operators.group import Group
+from riverrun.flow.operators.match import Match
 from riverrun.flow.operators.node import Node
 from riverrun.flow.operators.rows import Drop, Select, Union, Where, WithColumns
 from riverrun.flow.operators.top import Top
@@ -73,7 +75,11 @@ class Relation:
     @declaration
     def named(self, name: str) -> Self:
         """The same, under a name: pictures, plans, the ledger and metrics show it instead of the node's id."""
-        self.graph.call(self.node, name)
+        match = next((node for node in self.node.inputs if isinstance(node, Match)), None)
+        if match is None:
+            self.graph.call(self.node, name)
+        else:  # what follows a match only computes its measures
+            name_match(self.graph, match, name)
         return self
 
     @declaration

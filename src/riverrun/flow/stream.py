@@ -49,7 +49,7 @@ from riverrun.flow.windows import (
     late_policy,
 )
 from riverrun.patterns.language import parse
-from riverrun.patterns.matcher import LIMIT
+from riverrun.patterns.matcher import LARGEST_LIMIT, LIMIT
 
 
 class Stream(Relation):
@@ -112,16 +112,22 @@ class Stream(Relation):
         rows: str = "one",
         on_timeout: bool = False,
         late: Late | None = None,
+        open_rows: int = LIMIT,
     ) -> Stream:
         """Matches of a pattern over the rows of each `by`, in the order of event time.
 
         `pattern` is a regular expression over names of variables ("a -> b", "start down+ up+"), `define` says when a row is
-        one, `measures` what is told of a match. docs/patterns.md has the language.
+        one, `measures` what is told of a match. docs/patterns.md has the language. An attempt that takes more than
+        `open_rows` rows is given up, and counted in the ledger.
         """
         known_columns("match", self.node)
         names.choice("rows", rows, (ONE, ALL_ROWS))
         tree = parse(pattern)
         policy = late_policy(late)
+        if isinstance(open_rows, bool) or not isinstance(open_rows, int) or not 1 <= open_rows <= LARGEST_LIMIT:
+            raise Invalid(
+                f"match: open_rows cannot be {open_rows!r}", hint=f"Give a whole number from 1 to {LARGEST_LIMIT}"
+            )
         if measures is not None and not isinstance(measures, Mapping):
             raise Invalid(f"match: measures is a dict of expressions, not {measures!r}")
         fields: dict[str, Any] = {
@@ -134,7 +140,7 @@ class Stream(Relation):
             "rows": rows,
             "on_timeout": bool(on_timeout),
             "late": policy,
-            "limit": LIMIT,
+            "limit": open_rows,
         }
         refuse_unmatched(Match(inputs=(self.node,), place=caller(), **fields))
         if isinstance(policy, Side):

@@ -60,7 +60,8 @@ class Step:
     `changes` has the value columns, `_time` and `_weight`, old rows (-1) before new ones (+1), and no pairs that
     cancel. `late` has, by input, its columns and `_watermark`, the watermark the row missed; `quarantined` its columns
     and `_error`, what is wrong with the row. `figures` is what people are told about the node as it is now. `withheld` are
-    results that go to a topic of their own, since they cannot be handed on.
+    results that go to a topic of their own, since they cannot be handed on. `watermark` is the time before which no result
+    of a later epoch will be, of a kernel whose open work decides that.
     """
 
     changes: pl.DataFrame
@@ -69,6 +70,7 @@ class Step:
     quarantined: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     figures: Mapping[str, int] = field(default_factory=dict)
     withheld: pl.DataFrame | None = None
+    watermark: int | None = None
 
 
 class Kernel(Protocol):

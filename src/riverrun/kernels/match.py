@@ -12,7 +12,7 @@ change: once with the rows as they were, which gives what was issued, and once a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -53,7 +53,8 @@ class MatchKernel:
     @cached_property
     def _state(self) -> MatchState:
         columns = {**self.schema, TIME: pl.Int64(), PARTITION: pl.Int32(), OFFSET: pl.Int64(), RECEIVED: _STAMP}
-        return MatchState(self.by, columns, max(self.matcher.lookback, self.output.lookback))
+        lookback = max(self.matcher.lookback, self.output.lookback)
+        return MatchState(self.by, columns, lookback, self.matcher.rules.within)
 
     @property
     def tables(self) -> Mapping[str, TableSpec]:
@@ -78,7 +79,8 @@ class MatchKernel:
         step = accounted(
             changes, arrived, keep(arrived, ~counts), clock, self.aside, corrected=int((time < clock.start).sum())
         )
-        return self.output.stepped(step, misplaced, given_up)
+        watermark = self._state.watermark(state, self.horizon, clock)
+        return replace(self.output.stepped(step, misplaced, given_up), watermark=watermark)
 
     def _matched(
         self,
@@ -104,8 +106,7 @@ class MatchKernel:
         now = KeyRows.of(stack([held, marked_rows(stack([late, due]))]), keys(self.by))
         found = self._find(now, clock.end)
         new_found, misplaced = self._results(now, found)
-        within = self.matcher.rules.within
-        self._state.remember(state, now, found, taken, within, self.horizon, clock)
+        self._state.remember(state, now, found, taken, self.horizon, clock)
         changes = weighted(new_found, 1)
         if old_found is not None:
             changes = uncancelled(stack([weighted(old_found, -1), changes]), new_found.columns)

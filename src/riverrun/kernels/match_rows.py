@@ -14,8 +14,9 @@ import numpy as np
 import polars as pl
 
 from riverrun.columns import OFFSET, PARTITION, TIME
-from riverrun.kernels.kernel import MAX_TIME, EpochClock
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
 from riverrun.kernels.matching import ID
+from riverrun.kernels.watermark import delayed
 from riverrun.kernels.windows import ALL, extent, keys
 from riverrun.patterns.tables import Found, Sequences
 from riverrun.state.frames import (
@@ -36,8 +37,10 @@ from riverrun.state.keys import equal_to_any, first_of_each, group_rows
 from riverrun.state.order import Indexes, lexicographic
 from riverrun.state.table import State, StateTable, TableSpec
 
-DONE, UNTIL, WAKE = "_done", "_until", "_wake"
+DONE, UNTIL, WAKE, SINCE = "_done", "_until", "_wake", "_since"
 _NEVER = -(1 << 62)
+_SECOND = 1_000_000
+_AGES = (30 * 86_400 * _SECOND, 86_400 * _SECOND, 3_600 * _SECOND, 60 * _SECOND, _SECOND)
 
 
 def marked_rows(rows: pl.DataFrame) -> pl.DataFrame:
@@ -75,11 +78,16 @@ class KeyRows:
 
 @dataclass(frozen=True)
 class MatchState:
-    """The tables of a match by the columns `by`, of rows with these `columns`; `lookback` rows before an attempt are kept."""
+    """The tables of a match by the columns `by`, of rows with these `columns`; `lookback` rows before an attempt are kept.
+
+    `within` is how long a match may take. Without it there is a table of what is open: the time of the first row of each key
+    whose outcome is not final.
+    """
 
     by: tuple[str, ...]
     columns: Kinds
     lookback: int
+    within: int | None
 
     @cached_property
     def _key(self) -> Mapping[str, pl.DataType]:
@@ -93,7 +101,9 @@ class MatchState:
     def tables(self) -> Mapping[str, TableSpec]:
         key, route = tuple(self._key), self.by
         marks = {DONE: pl.Boolean(), UNTIL: pl.Int64()}
+        opened = TableSpec({**self._key, SINCE: pl.Int64()}, identity=(), probe=key, bucket=SINCE, route=route)
         return {
+            **({"open": opened} if self.within is None else {}),
             "waiting": TableSpec(self._kinds, identity=ID, probe=key, bucket=TIME, route=route),
             "rows": TableSpec({**self._kinds, **marks}, identity=ID, probe=key, route=route),
             "wakes": TableSpec({**self._key, WAKE: pl.Int64()}, identity=(), probe=key, bucket=WAKE, route=route),
@@ -136,10 +146,23 @@ class MatchState:
         """The keys for which a time is over."""
         found = state["wakes"].scan(hi=clock.end)
         state["wakes"].release(clock.end)
+        if self.within is None and clock.end == MAX_TIME:  # without a deadline, only the end of the input decides
+            return stack([pick(found, self._key), pick(state["open"].scan(), self._key)])
         return found
 
+    def watermark(self, state: State, horizon: int, clock: EpochClock) -> int | None:
+        """The time before which no result of a later epoch will be, where it is not known from `within`."""
+        if self.within is not None:
+            return None
+        table = state["open"]
+        watermark = min(_oldest(table, clock), delayed(clock.end, horizon))
+        table.release(watermark)
+        return watermark
+
     def held(self, state: State, asked: pl.DataFrame) -> pl.DataFrame:
-        """The rows of these keys that are kept."""
+        """The rows of these keys that are kept; what is open among them will be known when they are matched."""
+        if self.within is None:
+            state["open"].remove(state["open"].probe_range(asked, MIN_TIME, MAX_TIME)[0])
         return pick(state["rows"].probe(asked)[0], self.tables["rows"].schema)
 
     def reopened(self, held: pl.DataFrame, changed: pl.DataFrame) -> pl.DataFrame:
@@ -165,7 +188,6 @@ class MatchState:
         rows: KeyRows,
         found: Found,
         taken: pl.DataFrame,
-        within: int | None,
         horizon: int,
         clock: EpochClock,
     ) -> None:
@@ -185,7 +207,12 @@ class MatchState:
         changed = (done != numbers(frame.get_column(DONE))) | ran
         put = beside(frame, [series(DONE, done), null_unless(series(UNTIL, until), until != _NEVER)])
         table.put(self._stored(put, kept & changed))
-        self._wake(state["wakes"], rows, found, until, since, within, horizon)
+        self._wake(state["wakes"], rows, found, until, since, horizon)
+        opened = since < rows.behind
+        if self.within is None and opened.any():
+            first = take(pick(frame, self._key), rows.starts[opened])
+            time = numbers(frame.get_column(TIME))[since[opened]]
+            state["open"].put(beside(first, [series(SINCE, time)]))
 
     def _stored(self, frame: pl.DataFrame, mask: np.ndarray) -> pl.DataFrame:
         return pick(keep(frame, mask), self.tables["rows"].schema)
@@ -197,15 +224,14 @@ class MatchState:
         found: Found,
         until: Indexes,
         since: Indexes,
-        within: int | None,
         horizon: int,
     ) -> None:
         """Notes after which time the passing of time alone decides something of a key, or lets go of its rows."""
         wake = np.full(len(rows.starts), MAX_TIME)
         time = numbers(rows.frame.get_column(TIME))
-        opened = found.next < rows.behind
-        # Without a deadline, only the end of the input decides.
-        wake[opened] = MAX_TIME - 1 if within is None else time[found.next[opened]] + within
+        if self.within is not None:
+            opened = found.next < rows.behind
+            wake[opened] = time[found.next[opened]] + self.within
         if horizon:
             decided = since < found.next
             wake[decided] = np.minimum(wake[decided], until[since[decided]] + horizon)
@@ -213,6 +239,15 @@ class MatchState:
         if due.any():
             first = take(pick(rows.frame, self._key), rows.starts[due])
             table.put(beside(first, [series(WAKE, wake[due])]))
+
+
+def _oldest(opened: StateTable, clock: EpochClock) -> int:
+    """Since when something is open. Few are open for long, so those are looked for first."""
+    for age in (*_AGES, 0):
+        found = opened.scan(hi=delayed(clock.end, age))
+        if found.height:
+            return extent(found.get_column(SINCE))[0]
+    return clock.end
 
 
 def _remove_rows(table: StateTable, gone: pl.DataFrame, taken: pl.DataFrame) -> None:

@@ -15,6 +15,9 @@ DEEPEST = 64
 NOWHERE = -1
 _NONE: Any = np.int64(0)  # a number written out would be compiled apart
 _ONE: Any = np.int64(1)
+_OVERFLOWN: Any = np.int64(-1)  # in the place of how many values a total has: it is null from there on
+_LEAST: Any = np.int64(-(1 << 63))
+_MOST: Any = np.int64((1 << 63) - 1)
 
 
 class AttemptPath(NamedTuple):
@@ -105,6 +108,8 @@ def _add(tables: Any, rows: Any, path: Any, k: int, depth: int, row: int) -> Non
         return
     at, many = depth + 1, len(tables.totals)
     seen = path.totals[many + k, depth]
+    if seen == _OVERFLOWN:
+        return
     if is_real:
         real, before = rows.real[column, row], path.totals_real[k, depth]
         if seen > 0 and (function in (TotalKind.SUM, TotalKind.AVG)):
@@ -115,6 +120,9 @@ def _add(tables: Any, rows: Any, path: Any, k: int, depth: int, row: int) -> Non
     else:
         whole, earlier = rows.whole[column, row], path.totals[k, depth]
         if seen > 0 and (function in (TotalKind.SUM, TotalKind.AVG)):
+            if sum_overflows(whole, earlier):
+                path.totals[many + k, at] = _OVERFLOWN
+                return
             whole += earlier
         elif seen > 0 and ((function == TotalKind.MIN) == (earlier < whole)):
             whole = earlier
@@ -193,11 +201,11 @@ def holds(tables: Any, rows: Any, path: Any, pc: int, depth: int, low: int, row:
             if tables.totals[a, 0] == TotalKind.COUNT:
                 stack[top], null[top] = seen, 0
             else:
-                stack[top], null[top] = path.totals[a, depth], seen == 0
+                stack[top], null[top] = path.totals[a, depth], seen <= 0
         elif op == Op.TOTAL_REAL:
             top += 1
             seen = path.totals[many + a, depth]
-            null[top] = seen == 0
+            null[top] = seen <= 0
             value = path.totals_real[a, depth] if tables.totals[a, 3] else float(path.totals[a, depth])
             real[top] = value / max(seen, 1) if tables.totals[a, 0] == TotalKind.AVG else value
         elif op == Op.COUNT:
@@ -208,11 +216,17 @@ def holds(tables: Any, rows: Any, path: Any, pc: int, depth: int, low: int, row:
         elif op == Op.NOT:
             stack[top] = 1 - stack[top]
         elif op == Op.NEGATIVE:
-            stack[top] = -stack[top]
+            if stack[top] == _LEAST:
+                null[top] = 1
+            else:
+                stack[top] = -stack[top]
         elif op == Op.NEGATIVE_REAL:
             real[top] = -real[top]
         elif op == Op.ABS:
-            stack[top] = abs(stack[top])
+            if stack[top] == _LEAST:
+                null[top] = 1
+            else:
+                stack[top] = abs(stack[top])
         elif op == Op.ABS_REAL:
             real[top] = abs(real[top])
         elif op == Op.IS_NULL:
@@ -262,11 +276,20 @@ def _binary(op: int, stack: Any, real: Any, null: Any, top: int) -> None:
     elif op == Op.EQUAL_REAL:
         stack[top] = _same(real[top], real[other])
     elif op == Op.ADD:
-        stack[top] += stack[other]
+        if sum_overflows(stack[top], stack[other]):
+            null[top] = 1
+        else:
+            stack[top] += stack[other]
     elif op == Op.SUBTRACT:
-        stack[top] -= stack[other]
+        if _difference_overflows(stack[top], stack[other]):
+            null[top] = 1
+        else:
+            stack[top] -= stack[other]
     elif op == Op.MULTIPLY:
-        stack[top] *= stack[other]
+        if _product_overflows(stack[top], stack[other]):
+            null[top] = 1
+        else:
+            stack[top] *= stack[other]
     elif op == Op.ADD_REAL:
         real[top] += real[other]
     elif op == Op.SUBTRACT_REAL:
@@ -280,11 +303,44 @@ def _binary(op: int, stack: Any, real: Any, null: Any, top: int) -> None:
             real[top] /= real[other]
     elif stack[other] == 0:
         null[top] = 1
+    elif stack[other] == -1:  # the processor would not divide the least number
+        if op == Op.REMAINDER:
+            stack[top] = 0
+        elif stack[top] == _LEAST:
+            null[top] = 1
+        else:
+            stack[top] = -stack[top]
     else:
         one, divisor = stack[top], stack[other]
-        quotient = abs(one) // abs(divisor)
-        quotient = quotient if (one < 0) == (divisor < 0) else -quotient
+        quotient = one // divisor
+        if quotient < 0 and quotient * divisor != one:
+            quotient += 1
         stack[top] = quotient if op == Op.QUOTIENT else one - quotient * divisor
+
+
+# The compiler takes it that sums and products of signed numbers fit, and would drop a look at what came of them.
+@compiled
+def sum_overflows(one: int, other: int) -> bool:
+    """Whether a sum is no number of 64 bits."""
+    return bool(one > _MOST - other if other > 0 else one < _LEAST - other)
+
+
+@compiled
+def _difference_overflows(one: int, other: int) -> bool:
+    return bool(one < _LEAST + other if other > 0 else one > _MOST + other)
+
+
+@compiled
+def _product_overflows(one: int, other: int) -> bool:
+    size = _size(one)
+    most = np.uint64(_MOST) + np.uint64((one < 0) != (other < 0))
+    return bool(size != np.uint64(0) and _size(other) > most // size)
+
+
+@compiled
+def _size(number: int) -> Any:
+    """The absolute value, also of the least number."""
+    return np.uint64(number) if number >= 0 else np.uint64(-(number + 1)) + np.uint64(1)
 
 
 @compiled

@@ -34,6 +34,9 @@ from riverrun.state.frames import true
 LIMIT = 10_000
 """Rows of one attempt; what takes more is given up."""
 
+LARGEST_LIMIT = 100_000_000
+"""Twice as many places are counted in 32 bits."""
+
 
 @dataclass(frozen=True)
 class MatchRules:

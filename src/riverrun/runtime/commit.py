@@ -90,6 +90,9 @@ class Committer:
             memory=result.control.memory,
             home=self._home,
             base=self._base,
+            watermarks={
+                node: (result.control.watermark(node)[1], now) for node, now in result.report.watermarks.items()
+            },
         )
         epoch = Epoch(
             flow=self._name,

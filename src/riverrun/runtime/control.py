@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from riverrun.kernels.kernel import EpochClock
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
 from riverrun.kernels.watermark import combined, delayed
 from riverrun.runtime.compile.job import Operator
 from riverrun.state.directory import ALL_SHARDS
@@ -19,7 +19,9 @@ class Control(msgspec.Struct):
     epoch: int
     received: int
     final: bool
-    watermarks: dict[str, tuple[int, int]]  # id of a planned watermark → what it is at the epoch's start and end
+    watermarks: dict[
+        str, tuple[int, int]
+    ]  # id of one that is planned or held → what it is at the epoch's start and end
     positions: dict[str, dict[int, int]]  # where the epoch's input ends
     manifest: dict[str, dict[str, Any]]  # node id → shard → entry
     state: str  # where the state files are
@@ -29,9 +31,13 @@ class Control(msgspec.Struct):
         """The node's own clock: the smallest of the watermarks it follows, each minus the delay on the way."""
 
         def at(which: int) -> int:
-            return combined(delayed(self.watermarks[source][which], lag) for source, lag in operator.lags.items())
+            return combined(delayed(self.watermark(source)[which], lag) for source, lag in operator.lags.items())
 
         return EpochClock(self.epoch, at(0), at(1), self.received)
+
+    def watermark(self, node: str) -> tuple[int, int]:
+        """A watermark at the epoch's start and end. Before its first epoch, a node that holds one back has said nothing."""
+        return self.watermarks.get(node, (MIN_TIME, MAX_TIME if self.final else MIN_TIME))
 
     def of_shard(self, shard: int) -> Control:
         """The same with the shard's own part of the manifest."""
@@ -49,6 +55,7 @@ class Report(msgspec.Struct):
     counts: dict[str, dict[str, dict[str, int]]] = {}
     work: dict[str, int] = {}  # topic or node → microseconds
     figures: dict[str, dict[str, int]] = {}  # node → what it says about itself
+    watermarks: dict[str, int] = {}  # node that holds one back → what it passes on in the next epoch
 
     def count(self, node: str, input: str, counts: dict[str, int]) -> None:
         """Add to the ledger of one input of a node."""
@@ -66,6 +73,10 @@ class Report(msgspec.Struct):
         for name, number in figures.items():
             said[name] = said.get(name, 0) + number
 
+    def hold(self, node: str, watermark: int) -> None:
+        """Take in what a node can pass on, seen from one of its shards."""
+        self.watermarks[node] = min(self.watermarks.get(node, watermark), watermark)
+
     def add(self, other: Report) -> None:
         """Take in another task's report."""
         for node, entries in other.manifest.items():
@@ -77,3 +88,5 @@ class Report(msgspec.Struct):
             self.spend(name, micros)
         for node, figures in other.figures.items():
             self.tell(node, figures)
+        for node, watermark in other.watermarks.items():
+            self.hold(node, watermark)

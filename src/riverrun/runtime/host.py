@@ -72,6 +72,8 @@ class Host:
         clock = control.clock(operator)
         if number is None and self._is_idle(operator, shard, clock, entries):
             self.report.manifest[operator.id] = entries
+            if operator.holds_watermark:
+                self.report.hold(operator.id, control.watermark(operator.id)[1])
             failpoint("host.stepped")  # every epoch comes past, so that a test can say where to crash
             failpoint("host.committed")
             return None
@@ -86,6 +88,8 @@ class Host:
             self.report.count(operator.id, name, asdict(counts))
         if step.figures:
             self.report.tell(operator.id, step.figures)
+        if operator.holds_watermark and step.watermark is not None:
+            self.report.hold(operator.id, step.watermark)
         for name, late in step.late.items():
             if len(late):
                 self._outbox.message(number or 0, LATE, _late(operator.id, operator.late[name], late))
@@ -101,7 +105,9 @@ class Host:
         """Whether a step would change nothing: nothing came in, and time did not pass or there is nothing to pass by."""
         if any(branch.index in shard.parts for branch in self._job.into_target[operator.id]):
             return False
-        return not entries or not operator.timed or clock.start == clock.end
+        if clock.start == clock.end or not operator.timed:
+            return True
+        return not entries and not operator.holds_watermark
 
     def _input(self, operator: Operator, name: str, shard: Shard) -> pl.DataFrame:
         """All rows of one input, in the order of the log."""

@@ -44,6 +44,7 @@ class Manifest(msgspec.Struct):
     memory: str | None = None  # the planner's file that the clocks follow from
     home: str = ""  # below the river's checkpoints; by default the flow's name
     base: int = 0
+    watermarks: dict[str, tuple[int, int]] = {}  # that nodes hold back, at the start and the end of the next epoch
 
     def encode(self) -> bytes:
         return with_checksum(msgspec.msgpack.encode(self))
@@ -70,13 +71,13 @@ def home_of(checkpoints: str, flow: str, last: Last) -> str:
     return f"{checkpoints}/{name or flow}"
 
 
-def state_before(last: Last, epoch: int, flow: str) -> dict[str, dict[str, Any]]:
-    """The state that the epoch behind `epoch` starts from. An epoch that is committed already is not computed again."""
+def manifest_before(last: Last, epoch: int, flow: str) -> Manifest | None:
+    """What the epoch behind `epoch` starts from. An epoch that is committed already is not computed again."""
     if last.epoch > epoch or (last.epoch == 0 and epoch == 0):
-        return {}
+        return None
     if last.epoch < epoch or last.manifest is None:
         raise Conflict(
             f"flow {flow}: its checkpoint is at epoch {epoch}, its views are at epoch {last.epoch}",
             hint="Both belong together; restore the one that is older or newer, or rebuild the flow",
         )
-    return Manifest.decode(last.manifest).nodes
+    return Manifest.decode(last.manifest)

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun.columns import DELETED, KEY, OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
+from riverrun.kernels.kernel import MAX_TIME
 from riverrun.log.topic import Topic
 from riverrun.runtime.compile.job import SQL_TYPES, Branch, Job, Reading
 from riverrun.runtime.compile.row_id import partition_in_flow
 from riverrun.runtime.control import Control, Report
-from riverrun.runtime.manifest import state_before
+from riverrun.runtime.manifest import manifest_before
 from riverrun.runtime.packing import QUARANTINE, Dispatch
 from riverrun.runtime.plan import Plan
 from riverrun.runtime.quarantine import admit, quarantine_message
@@ -47,13 +48,17 @@ def ranges(before: Plan, plan: Plan) -> list[Range]:
 
 def control(before: Plan, plan: Plan, last: Last, flow: str, state: str) -> Control:
     """The clock of an epoch, and the manifest that the epoch before it committed."""
+    start = manifest_before(last, before.epoch, flow)
+    held = {} if start is None else start.watermarks
+    if plan.final:
+        held = {node: (was, MAX_TIME) for node, (was, _) in held.items()}
     return Control(
         epoch=plan.epoch,
         received=plan.received,
         final=plan.final,
-        watermarks=dict(plan.watermarks),
+        watermarks={**plan.watermarks, **held},
         positions={topic: dict(parts) for topic, parts in plan.positions.items()},
-        manifest=state_before(last, before.epoch, flow),
+        manifest=start.nodes if start else {},
         state=state,
         memory=plan.memory,
     )

@@ -24,7 +24,7 @@ from riverrun.patterns.tables import Skip
 from riverrun.patterns.tree import MatchPattern
 
 ONE, ALL_ROWS = "one", "all"
-_CENTURY = 100 * 365 * 86_400_000_000
+_MINUTE = 60_000_000
 _BOUNDS = (("match_start", TIMESTAMP), ("match_end", TIMESTAMP), ("match_id", STRING))
 _PLACES = (("match_id", STRING), ("variable", STRING), ("row_number", BIGINT))
 TIMED_OUT = ("timed_out", BOOLEAN)
@@ -124,12 +124,16 @@ class Match(Node):
 
     @property
     def hold(self) -> int:
-        return (self.within or 0) + self.late.horizon + 1
+        # Without a deadline, what follows learns of the time that passes an epoch later: there has to be one more.
+        return (_MINUTE if self.within is None else self.within) + self.late.horizon + 1
 
     @property
     def delay(self) -> int:
-        # Nobody knows how long an attempt stays open that has no deadline: nothing after it may take time for over.
-        return (_CENTURY if self.within is None else self.within) + self.late.horizon
+        return (self.within or 0) + self.late.horizon
+
+    @property
+    def holds_watermark(self) -> bool:
+        return self.within is None
 
     @property
     def withholds(self) -> bool:

@@ -111,6 +111,11 @@ class Node:
         return 0
 
     @property
+    def holds_watermark(self) -> bool:
+        """Whether what it has open holds back the watermark it passes on, which only its kernel knows (`Step.watermark`)."""
+        return False
+
+    @property
     def timed_by(self) -> tuple[Node, ...]:
         """The inputs whose watermarks hold back this node's."""
         return self.inputs

@@ -12,7 +12,7 @@ from riverrun import ddl
 from riverrun.columns import CARRIED, DELETED, RECEIVED, ROW_ID
 from riverrun.errors import Invalid, did_you_mean
 from riverrun.flow import Flow
-from riverrun.flow.analysis import clocks, depth, holds, lags, sources
+from riverrun.flow.analysis import clocks, depth, followed, holds, lags, sources
 from riverrun.flow.composition import paths
 from riverrun.flow.expressions import Wanted
 from riverrun.flow.fingerprint import needed
@@ -132,7 +132,8 @@ class _Compiler:
             id=node.id,
             kernel=kernel_of(node, seen),
             inputs=node.input_names,
-            lags=lags(node),
+            lags=followed(node),
+            holds_watermark=node.holds_watermark,
             late={
                 name: Aside(node.late_topics[name], late_schema(inputs[name], below.schema))
                 for name, below in zip(node.input_names, node.inputs, strict=False)

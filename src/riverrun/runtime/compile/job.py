@@ -97,12 +97,13 @@ class Operator:
     id: str
     kernel: Kernel
     inputs: tuple[str, ...]
-    lags: Mapping[str, int]  # id of a planned watermark → how far the node's lags it
+    lags: Mapping[str, int]  # id of a watermark that is planned, or held back by a node → how far the node's lags it
     late: Mapping[str, Aside]  # where the late rows of its inputs go, of those whose rows go anywhere
     output: pa.Schema  # value columns
     timed: bool  # the passing of time alone may change its results
     quarantined: Mapping[str, Aside] = field(default_factory=dict)  # of inputs that may have rows it cannot take in
     withheld: Aside | None = None  # where results go that cannot be handed on
+    holds_watermark: bool = False  # what its kernel has open holds back the watermark that it passes on
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ _SAID = {
     "quarantined": "quarantined",
 }
 _OF_ACCEPTED = {"corrected": "corrected", "deleted": "tombstones"}
+_GIVEN_UP = "attempts given up"
 _MEANING = (
     "Late is a row that came when nothing could count it any more: all it could have changed had closed, and the time for"
     " corrections was over. One that came before that, to a window that had closed, is accepted and corrects it. An input"
@@ -51,14 +52,17 @@ def draw(history: History, asked: Asked) -> Drawn:
     aside = _find_asides(history, past.name)
     regions["figures"] = _numbers(entries, past.status.rows_read)
     order = {id: place for place, id in enumerate(titles)}
+    gave_up = any(entry.given_up for entry in entries)
     rows = []
     for entry in sorted(entries, key=lambda entry: (order.get(entry.node, len(order)), entry.input != "topic")):
         box = titles.get(entry.node)
         title = box.title if box else entry.called
         about = ("topic" if entry.input == "topic" else box.label) if box else ""
-        rows.append(_row(entry, title, about, aside.get(entry.node, {})))
+        rows.append(_row(entry, title, about, aside.get(entry.node, {}), gave_up))
     accepted, *others = _SAID.values()
     counts = ["Rows read", accepted, *(f"of these {said}" for said in _OF_ACCEPTED.values()), *others]
+    if gave_up:
+        counts.append(_GIVEN_UP)
     names = ["Node", "Input", "Rows read", "Where they went", *counts[1:], "Adds up"]
     regions["ledger"] = table("Every input, since the flow began", heads(names, counts), rows)
     regions["legend"] = tag(
@@ -75,6 +79,8 @@ def _numbers(entries: Sequence[LedgerEntry], read: int) -> Html:
     dropped = sum(entry.late_dropped for entry in entries)
     late = sum(entry.late for entry in entries)
     balanced = not any(entry.missing for entry in entries)
+    given_up = sum(entry.given_up for entry in entries)
+    patterns = [figure("Attempts given up", number(given_up), "of patterns, open for more rows than may be")]
     return figures(
         figure("Rows read from topics", number(read), f"{exact(read)} rows"),
         figure(
@@ -90,6 +96,7 @@ def _numbers(entries: Sequence[LedgerEntry], read: int) -> Html:
         ),
         figure("Duplicates", number(sum(entry.duplicates for entry in entries), "rows")),
         figure("Quarantined", number(sum(entry.quarantined for entry in entries), "rows")),
+        *(patterns if given_up else []),
     )
 
 
@@ -116,7 +123,7 @@ def _counted(count: int) -> Content:
     return number(count) if count else tag("span", "0", class_="quiet")
 
 
-def _row(entry: LedgerEntry, title: str, about: str, aside: dict[str, str]) -> Html:
+def _row(entry: LedgerEntry, title: str, about: str, aside: dict[str, str], gave_up: bool) -> Html:
     cells = []
     for part in _SAID:
         count = entry.count(part)
@@ -125,6 +132,8 @@ def _row(entry: LedgerEntry, title: str, about: str, aside: dict[str, str]) -> H
             value = tag("a", value, href=address("topics", aside[part]), title=f"topic {aside[part]}")
         cells.append(tag("td", value, class_="n"))
     cells[1:1] = [tag("td", _counted(entry.count(part)), class_="n") for part in _OF_ACCEPTED]
+    if gave_up:
+        cells.append(tag("td", _counted(entry.given_up), class_="n"))
     missing = entry.missing
     return tag(
         "tr",
