@@ -230,6 +230,6 @@ def test_late_rows_of_equal_streams_share_a_topic(orders: Stream) -> None:
 
 def test_other_attributes_are_simply_missing(orders: Stream) -> None:
     assert not hasattr(orders, "versus")
-    assert not hasattr(orders, "match")
+    assert not hasattr(orders, "sql")
     with pytest.raises(AttributeError, match="a stream has no 'wher'"):
         orders.wher("x")

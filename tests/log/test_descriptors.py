@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -175,6 +176,11 @@ with River("river") as river:
 def test_a_store_that_cannot_be_opened_for_want_of_descriptors_may_be_tried_again(tmp_path):
     """Nor can the modules be read that open it: a process that has done nothing yet."""
     ran = subprocess.run(
-        [sys.executable, "-c", _WITHOUT_DESCRIPTORS], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", _WITHOUT_DESCRIPTORS],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
     )
     assert (ran.stdout, ran.returncode) == ("the view store cannot be opened (Too many open files)\n", 0), ran.stderr

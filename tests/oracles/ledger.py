@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
-
 from riverrun.kernels.kernel import Counts
 
 
 def balanced(counts: Counts) -> bool:
     """Every row that was read is somewhere, once; those that corrected or deleted are among the accepted ones."""
-    read, *places, corrected, deleted = astuple(counts)
-    return bool(read == sum(places) and max(corrected, deleted) <= counts.accepted)
+    refused = counts.late_dropped + counts.late_aside + counts.duplicates + counts.quarantined
+    return counts.read == counts.accepted + refused and max(counts.corrected, counts.deleted) <= counts.accepted
