@@ -14,7 +14,7 @@ from riverrun.log.topic_backend import TopicBackend
 WHAT_IT_IS = {"name", "spec", "schema", "partitions", "times", "settings", "describe"}
 WRITING = {"append", "checked", "advance", "delete", "producer", "last_sequence", "raise_fence"}
 READING = {"read", "read_offsets", "batches", "summaries", "consumer", "queue", "wait", "attach"}
-POSITIONS = {"earliest", "latest", "begins", "ends", "offsets", "offsets_at", "check_range"}
+POSITIONS = {"first_received", "earliest", "latest", "begins", "ends", "offsets", "offsets_at", "check_range"}
 KEEPING = {"compact", "enforce_retention", "close"}
 
 

@@ -36,9 +36,10 @@ _GIVEN_UP = "attempts given up"
 _MEANING = (
     "Late is a row that came when nothing could count it any more: all it could have changed had closed, and the time for"
     " corrections was over. One that came before that, to a window that had closed, is accepted and corrects it. An input"
-    " counts by itself, so a row that two windows read is in the ledger twice."
+    " counts by itself, so a row that two windows read is in the ledger twice. Corrected and tombstones are some of the"
+    " accepted ones."
 )
-_WIDTH, _HEIGHT, _THINNEST = 160, 16, 3
+_WIDTH, _HEIGHT, _THINNEST = 110, 16, 3
 
 
 def draw(history: History, asked: Asked) -> Drawn:
@@ -60,7 +61,7 @@ def draw(history: History, asked: Asked) -> Drawn:
         about = ("topic" if entry.input == "topic" else box.label) if box else ""
         rows.append(_row(entry, title, about, aside.get(entry.node, {}), gave_up))
     accepted, *others = _SAID.values()
-    counts = ["Rows read", accepted, *(f"of these {said}" for said in _OF_ACCEPTED.values()), *others]
+    counts = ["Rows read", accepted, *_OF_ACCEPTED.values(), *others]
     if gave_up:
         counts.append(_GIVEN_UP)
     names = ["Node", "Input", "Rows read", "Where they went", *counts[1:], "Adds up"]
