@@ -25,6 +25,7 @@ RiverrunError
 └── Transient          may be retried
     ├── DiskFull
     ├── Busy           another process holds the lock
+    ├── JvmEnded       spark.failures: Spark's JVM is gone; the next run starts another one
     └── TimedOut       (also a TimeoutError)
 
 Those with a module before the colon are defined there: only that part raises and catches them.
