@@ -6,6 +6,7 @@ A row counts from its columns to the state on files: conditions, sorting, matchi
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -110,13 +111,13 @@ HARD: dict[str, Callable[[Stream], Stream]] = {
 def run(directory: str, effort: Effort) -> Iterator[Figure]:
     bids = AuctionHouse().bids(0, EVENTS if effort.every_case else EVENTS // 10)
     for name, (make, search) in CASES.items():
-        seconds, found = _timed(f"{directory}/{name}", make, bids)
+        seconds, found = _timed(directory, make, bids)
         expected = _expected(bids, search)
         if sorted(found) != sorted(expected):
             raise WrongResult(f"{name}: {len(found)} matches, expected {len(expected)}")
         yield _figure(f"{name}: {len(found)} matches", seconds / len(bids))
-    for number, (name, make) in enumerate(HARD.items()):
-        seconds, _ = _timed(f"{directory}/hard-{number}", make, bids)
+    for name, make in HARD.items():
+        seconds, _ = _timed(directory, make, bids)
         yield _figure(name, seconds / len(bids))
 
 
@@ -126,10 +127,15 @@ def _figure(case: str, row: float) -> Figure:
 
 def _timed(directory: str, make: Callable[[Stream], Stream], bids: pa.Table) -> tuple[float, list[Any]]:
     """The processor time of all epochs, and the keys and times of the matches."""
+    with tempfile.TemporaryDirectory(dir=directory) as place:
+        return _epochs(StateDirectory(place), make, bids)
+
+
+def _epochs(state: StateDirectory, make: Callable[[Stream], Stream], bids: pa.Table) -> tuple[float, list[Any]]:
     flow = Flow("bench")
     flow.view("matches", make(flow.stream(BID)))
     job = compile_flow(flow, 1)
-    tasks, state = Tasks(job), StateDirectory(directory)
+    tasks = Tasks(job)
     (operator,) = job.stages[0]
     entries: Any = {}
     found: list[Any] = []

@@ -6,6 +6,7 @@ The same with a tenth of the rules swapped in every epoch says what changing the
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from statistics import median
 
@@ -25,7 +26,8 @@ def run(directory: str, effort: Effort) -> Iterator[Figure]:
     rows = effort.step_rows
     many, keys = min(RULES, max(rows // 100, 10)), min(KEYS, rows)
     for swapped in (0, many // 10):
-        took = _epochs(f"{directory}/{swapped}", rows, many, keys, swapped, effort.step_epochs + _WARM)[_WARM:]
+        with tempfile.TemporaryDirectory(dir=directory) as place:
+            took = _epochs(place, rows, many, keys, swapped, effort.step_epochs + _WARM)[_WARM:]
         seconds = [rows / one.seconds for one in took]
         what = f"{many} rules, {swapped} of them swapped in each epoch" if swapped else f"{many} rules of five shapes"
         yield Figure(

@@ -212,7 +212,7 @@ def test_a_format_that_values_do_not_have(flow: Flow, orders: Stream) -> None:
         (lambda f, o, u: f.view("v", "orders"), "view: not a stream or a table: 'orders'. Give a stream or a table of"),
         (
             lambda f, o, u: f.view("v", o.window(tumbling(1))),
-            "view: not a stream or a table: <riverrun.flow.stream.Win",
+            "view: not a stream or a table: <riverrun.flow.windowed.Win",
         ),
         (lambda f, o, u: Flow("other").view("v", o), "view: the node belongs to flow 'shop', not to 'other'"),
         (lambda f, o, u: f.topic("t", u), "topic 't' is of a table and needs a key. Write key=['user']"),

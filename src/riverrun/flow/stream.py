@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 from riverrun.durations import Duration
 from riverrun.errors import Invalid
 from riverrun.flow import names
-from riverrun.flow.aggregates import Aggregate
 from riverrun.flow.graph import WrittenTopic
 from riverrun.flow.join import Joined, joined, refuse_partial_key, side_by_side
 from riverrun.flow.matching import checked_after, defined, refuse_unmatched, shown
@@ -29,13 +28,13 @@ from riverrun.flow.operators.rows import Select, Where
 from riverrun.flow.operators.rule_match import MADE, RULE_ID, RuleMatch, check_rules
 from riverrun.flow.operators.sample import Sample
 from riverrun.flow.operators.source import Source
-from riverrun.flow.operators.window import END, START, Window
 from riverrun.flow.percolation import pair_condition, searched, stored_query
 from riverrun.flow.place import caller, declaration
-from riverrun.flow.relation import Relation, known_columns, missing, unfinished
+from riverrun.flow.relation import Relation, known_columns, missing
 from riverrun.flow.schema import STRING, TIMESTAMP, Schema
 from riverrun.flow.spans import interval, positive, span
 from riverrun.flow.table import Table
+from riverrun.flow.windowed import Windowed
 from riverrun.flow.windows import (
     Correct,
     DropLate,
@@ -368,35 +367,3 @@ class Stream(Relation):
 
     def __getattr__(self, name: str) -> NoReturn:
         raise missing("stream", "table", name, self, Table, "group(…).agg(…) and latest(…) make a table of a stream")
-
-
-class Windowed:
-    """Windows, on their way to `.agg(…)`."""
-
-    def __init__(self, rows: Stream, window: WindowKind, by: tuple[str, ...], late: Late, emit: str) -> None:
-        self._rows = rows
-        self._window = window
-        self._by = by
-        self._late = late
-        self._emit = emit
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise unfinished("window(…)", name)
-
-    @declaration
-    def agg(self, **aggregates: Aggregate) -> Table:
-        """One row per window: the columns `by`, `window_start`, `window_end`, then one per aggregate."""
-        rows = self._rows
-        keys = (*self._by, *(self._window.keep if isinstance(self._window, Sliding) else ()))
-        for name in keys:
-            if name.lower() in (START, END):
-                raise Invalid(f"by: {name!r} is a column of the window itself", hint="Rename it with select")
-        measures = rows._measures(aggregates, (*keys, START, END))
-        for made in measures:
-            if made.kind == "rate" and isinstance(self._window, Session):
-                hint = "Use rr.tumbling, rr.hopping or rr.sliding"
-                raise Invalid(f"{made.name}: rate needs a window of fixed length, and sessions have none", hint=hint)
-        if isinstance(self._late, Side):
-            rows._write_late(self._late)
-        fields = {"window": self._window, "by": self._by, "late": self._late, "emit": self._emit}
-        return rows._table(Window, measures=measures, **fields)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from riverrun.flow.operators.join import Join
-from riverrun.flow.operators.node import IDENTITY, Node, Row
-from riverrun.flow.operators.table import TableSource
+from riverrun.flow.operators.node import IDENTITY, Node
+from riverrun.flow.operators.table import topic_behind
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,10 +38,7 @@ class Percolate(Join):
     @property
     def quarantines(self) -> Mapping[str, str]:
         """Queries that cannot be read are put aside beside the topic they came from, where they came from one."""
-        node = self.right
-        while isinstance(node, Row) and len(node.inputs) == 1:
-            node = node.inputs[0]
-        return {"right": node.topic if isinstance(node, TableSource) else ""}
+        return {"right": topic_behind(self.right)}
 
     def reads_receipt(self, number: int) -> bool:
         return number == 0

@@ -9,8 +9,8 @@ from functools import cached_property
 from riverrun.columns import TIME
 from riverrun.ddl import Type
 from riverrun.errors import Invalid
-from riverrun.flow.operators.node import IDENTITY, Columns, Emergence, InputTypes, Node, Row
-from riverrun.flow.operators.table import TableSource
+from riverrun.flow.operators.node import IDENTITY, Columns, Emergence, InputTypes, Node
+from riverrun.flow.operators.table import topic_behind
 from riverrun.flow.schema import STRING, TIMESTAMP, Schema
 from riverrun.flow.windows import Late, Side
 
@@ -113,10 +113,7 @@ class RuleMatch(Node):
     @property
     def quarantines(self) -> Mapping[str, str]:
         """Rules that cannot be read are put aside beside the topic they came from, where they came from one."""
-        node = self.right
-        while isinstance(node, Row) and len(node.inputs) == 1:
-            node = node.inputs[0]
-        return {"right": node.topic if isinstance(node, TableSource) else ""}
+        return {"right": topic_behind(self.right)}
 
     def needs(self, wanted: Columns) -> tuple[Columns, ...]:
         return (frozenset(self.left.schema), frozenset(self.right.schema))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from riverrun.flow.operators.node import Columns
+from riverrun.flow.operators.node import Columns, Node, Row
 from riverrun.flow.operators.source import Source
 
 
@@ -29,3 +29,11 @@ class TableSource(Source):
 
     def settings(self, wanted: Columns) -> dict[str, Any]:
         return super().settings(frozenset(self.columns))
+
+
+def topic_behind(table: Node) -> str:
+    """The topic that a table's rows are from, "" where they are computed."""
+    node = table
+    while isinstance(node, Row) and len(node.inputs) == 1:
+        node = node.inputs[0]
+    return node.topic if isinstance(node, TableSource) else ""
