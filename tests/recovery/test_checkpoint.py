@@ -63,7 +63,6 @@ def other_positions(river: Path) -> None:
 DAMAGE: list[tuple] = [
     (no_checkpoint, Conflict, "its views are at epoch 4, but its checkpoint .* is gone"),
     (no_home, Conflict, "its views are at epoch 4, but its checkpoint .* is gone"),
-    (no_store, Conflict, "is at epoch 4, its views are at epoch 0"),
     (garbled, Corrupt, "its checkpoint is damaged: .*offsets/3: it cannot be read"),
     (cut_off, Corrupt, "its checkpoint is damaged: .*offsets/3: it cannot be read"),
     (no_memory, Corrupt, "its checkpoint is damaged: .*planner/.*: it is missing"),
@@ -91,21 +90,26 @@ def test_damage(open_shop, tmp_path):
         damage(copy)
         refused(kind, message, copy)
 
-    # another river's, and one that two flows write to
+    # a checkpoint of another river
     other = tmp_path / "other"
     with River(other) as river:
         river.topic("orders", ORDERS, key="user", time="at", partitions=3)
-    refused(Conflict, "is at epoch 4, its views are at epoch 0", other, checkpoints=str(good.path / "flows"))
+    refused(Conflict, "has read orders@0:.*, but the topic ends at", other, checkpoints=str(good.path / "flows"))
 
-    # views and checkpoint both removed: the topics they were written with are still there
-    emptied = tmp_path / "emptied"
-    shutil.copytree(good.path, emptied)
-    no_store(emptied)
-    no_home(emptied)
-    good.path = emptied
-    run = good.start()
-    assert run.ends() == 1
-    assert "Conflict: topic large-orders was written by flow shop before its views were removed" in run.errors
+
+@pytest.mark.parametrize("damage", [[no_store], [no_store, no_home]], ids=["no_store", "nothing"])
+def test_lost_views_are_computed_again_and_topics_go_on(open_shop, damage):
+    """Without the checkpoint nobody knows how far the topics are: they take what comes from then on."""
+    shop = open_shop()
+    shop.feed(4)
+    shop.complete("--max-rows", 20)
+    for remove in damage:
+        remove(shop.path)
+    again = shop.complete()
+    assert "does not have its views: its views are computed from the log again" in again.errors
+    assert ("nobody knows how far its topics are" in again.errors) == (no_home in damage)
+    shop.feed(2)
+    shop.drain()
 
 
 def test_a_power_cut_under_a_running_flow(open_shop):

@@ -263,6 +263,7 @@ def test_of_two_homes_that_are_left_the_one_that_was_in_use_counts(
     if died != "in the rebuild":
         monkeypatch.setattr("riverrun.runtime.rebuild.clean", lambda *_: None)
         made.switch(successor)
+        made.river.topic("orders").append([{"user": "ada"}] * 10)
         write_plan(made.home, 2, {"orders": {0: 35}})
         write_plan(made.home, 3, {"orders": {0: 40}})
     assert len(made.homes) == 2
@@ -289,6 +290,17 @@ def test_the_number_of_a_rebuild_may_be_that_of_a_home_of_another_store(made: Sh
         left = Heritage("shop", heir.store, river.checkpoints, heir.inputs, list(heir.topics.values()), {})
         assert heir.successor(left.recall()).goal() == {"orders": {0: 30}}
         assert Path(successor.home).exists()
+
+
+def test_a_checkpoint_that_has_read_more_than_there_is_belongs_to_another_log(made: Shop, tmp_path: Path) -> None:
+    made.run(3)
+    write_plan(made.home, 1, {"orders": {0: 31}})
+    write_plan(made.home, 2, {"orders": {0: 40}})
+    with River(made.river.path, views=f"{tmp_path}/another.db") as river:
+        heir = Shop(river)
+        left = Heritage("shop", heir.store, river.checkpoints, heir.inputs, list(heir.topics.values()), {})
+        with pytest.raises(Conflict, match="has read orders@0:31, but the topic ends at orders@0:30"):
+            left.recall()
 
 
 def test_without_views_and_checkpoint_topics_go_on_with_what_comes_now_or_from_where_one_says(

@@ -99,18 +99,21 @@ def changes(flow: Flow, last: Last) -> list[str]:
     return sorted(found) + [f"topic {name}" for name in sorted(set(last.positions) ^ set(flow.inputs))]
 
 
-def _refuse_forgotten(
-    flow: str, inputs: Mapping[str, Topic], start: Mapping[str, Mapping[int, int]] | None, why: str
-) -> None:
-    """`Conflict` when the log no longer has what a flow has to be computed from again: all of it, or all from `start`."""
-    forgotten = [
+def forgotten(inputs: Mapping[str, Topic], start: Mapping[str, Mapping[int, int]] | None) -> list[str]:
+    """The topics that no longer have what a flow has to be computed from again: all of it, or all from `start`."""
+    return [
         name
         for name, topic in inputs.items()
         if any(offset > (start or {}).get(name, {}).get(p, 0) for p, offset in topic.begins().items())
     ]
-    if forgotten:
+
+
+def _refuse_forgotten(
+    flow: str, inputs: Mapping[str, Topic], start: Mapping[str, Mapping[int, int]] | None, why: str
+) -> None:
+    if names := forgotten(inputs, start):
         raise Conflict(
-            f"flow {flow} {why}cannot be rebuilt: the beginning of {', '.join(forgotten)} was removed by retention",
+            f"flow {flow} {why}cannot be rebuilt: the beginning of {', '.join(names)} was removed by retention",
             hint=ANEW,
         )
 

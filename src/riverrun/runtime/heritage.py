@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from riverrun import durable
-from riverrun.errors import Corrupt, Invalid
+from riverrun.errors import Conflict, Corrupt, Invalid
 from riverrun.log.topic import Start, Topic
 from riverrun.position import Position
 from riverrun.runtime.checkpoint import Checkpoint
@@ -106,7 +106,19 @@ class Heritage:
             raise Corrupt(f"{checkpoint.directory} is older than they are")
         epoch = checkpoint.planned - 1  # the one after it may be in some topics, and not in others
         positions = checkpoint.plan(epoch).positions if epoch else self.first
+        self._refuse_foreign(checkpoint, positions)
         return self._last(epoch, positions, newest - checkpoint.planned, os.path.basename(home))
+
+    def _refuse_foreign(self, checkpoint: Checkpoint, positions: Mapping[str, Mapping[int, int]]) -> None:
+        """A checkpoint that has read more than there is belongs to another log: nothing can be said from it."""
+        for name, topic in self.inputs.items():
+            ends = topic.ends()
+            if any(offset > ends.get(partition, 0) for partition, offset in positions.get(name, {}).items()):
+                raise Conflict(
+                    f"flow {self.flow}: its checkpoint {checkpoint.directory} has read {Position({name: positions[name]})},"
+                    f" but the topic ends at {Position({name: ends})}",
+                    hint="The checkpoint belongs to another log: use the one that belongs to this log, or remove it",
+                )
 
     def _last(self, epoch: int, positions: Mapping[str, Mapping[int, int]], base: int, home: str = "") -> Last:
         manifest = Manifest(epoch, 0, {}, {}, home=home, base=base)

@@ -19,7 +19,7 @@ from riverrun.flow import Flow
 from riverrun.log.topic import Start
 from riverrun.position import Position
 from riverrun.river import River
-from riverrun.runtime.admission import Admission, admitted, refuse_drained
+from riverrun.runtime.admission import Admission, admitted, forgotten, refuse_drained
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.engines import engines_of
 from riverrun.runtime.heritage import GONE, Heritage, refuse_place
@@ -83,6 +83,10 @@ class Run:
         if admission.anew or heritage:
             why = admission.anew or (GONE if alerts_from is None else f"begins its topics and alerts at {alerts_from}")
             log.warning("flow %s %s: its views are computed from the log again", self.name, why)
+            if names := forgotten(
+                self._context.inputs, self._context.start
+            ):  # of a store that is gone: there is no better
+                log.warning("flow %s: the beginning of %s is gone, and not in its views", self.name, ", ".join(names))
             self._query = self._rebuilds.begin(self._progress, heritage).query
         else:
             self._take_over()
