@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -27,6 +28,11 @@ from riverrun.settings import Settings
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("repeatable")
+
+# Under nohup, or in the background of a script, these are ignored; so they would be in every process that a test starts.
+for number in (signal.SIGHUP, signal.SIGINT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 PROGRAMS = Path(__file__).parent / "programs"
 SCHEMA = "k string, n bigint, at timestamp"
