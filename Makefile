@@ -36,7 +36,7 @@ test: $(STAMP) browser ## all tests but the slow ones
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup --durations 12 --durations-min 8
 
 test-recovery: $(STAMP) ## kill real processes at every step and compare
-	@$(BIN)/python -m pytest -m 'recovery or slow' tests
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'recovery or slow' tests
 	@$(BIN)/python -m pytest -n 2 -m 'hypothesis and not spark' --hypothesis-profile search tests
 
 lint: $(STAMP) ## ruff and mypy, as CI runs them
