@@ -67,7 +67,6 @@ def test_the_picture_says_what_is_matched() -> None:
         ({"pattern": "a b", "rows": "some"}, "rows cannot be"),
         ({"pattern": "a b", "measures": {"user": "n"}}, "already"),
         ({"pattern": "a b", "measures": {"match_id": "n"}}, "already"),
-        ({"pattern": "a b", "measures": {"x": "sum(price)"}}, "cast"),
         ({"pattern": "a b", "measures": {"x": "sum(kind)"}}, "adds up"),
         ({"pattern": "a b", "late": "drop"}, "not a late policy"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -223,6 +224,23 @@ def test_sums_of_more_than_64_bits_are_null_in_measures() -> None:
         (None, 2, MOST),
         (None, 3, MOST),
     ]
+
+
+def test_sums_of_decimals_are_exact_in_measures() -> None:
+    flow = rr.Flow("f")
+    source = flow.stream("r", "x decimal(18,2), y decimal(3,1), at timestamp", time="at")
+    measures = {"total": "sum(x)", "mean": "avg(y)", "most": "max(x)", "more": "sum(a.y) + 1"}
+    flow.view("v", source.match("a b", measures=measures))
+    largest = Decimal("9999999999999999.99")
+    rows = [
+        {"x": x, "y": y, "at": at(second)}
+        for second, (x, y) in enumerate([(largest, Decimal("1.5")), (Decimal("0.02"), None)])
+    ]
+    (found,) = run_flow(flow, [{"r": rows}]).views["v"]
+    assert (found["total"], found["most"]) == (largest + Decimal("0.02"), largest)
+    assert (found["mean"], found["more"]) == (1.5, Decimal("2.5"))
+    with pytest.raises(Invalid, match="total: sum over the rows of a match adds up numbers of 64 bits, and"):
+        flow.stream("w", "x decimal(19,2), at timestamp", time="at").match("a b", measures={"total": "sum(x)"})
 
 
 def test_an_attempt_with_more_rows_than_may_be_open_is_given_up() -> None:

@@ -103,5 +103,8 @@ def value_kind(value: MatchValue, columns: Mapping[str, pl.DataType]) -> pl.Data
     if value.source is None or (isinstance(value.asks, TotalOf) and value.asks.function == "count"):
         return pl.Int64()
     if isinstance(value.asks, TotalOf) and value.asks.function in ("sum", "avg"):
-        return pl.Float64() if value.asks.function == "avg" or columns[value.source].is_float() else pl.Int64()
+        kind = columns[value.source]
+        if value.asks.function == "avg" or kind.is_float():
+            return pl.Float64()
+        return pl.Decimal((kind.precision or 0) + 10, kind.scale) if isinstance(kind, pl.Decimal) else pl.Int64()
     return columns[value.source]

@@ -13,6 +13,8 @@ from riverrun.flow.schema import BIGINT, DOUBLE, Schema
 from riverrun.patterns.navigation import RowOf, TotalOf, ValueOf, rewrite
 from riverrun.patterns.program import ColumnSet, is_number, is_real
 
+_DIGITS = 18  # of a decimal, so that it is a number of 64 bits
+
 
 @dataclass(frozen=True)
 class MatchValue:
@@ -61,13 +63,15 @@ class MeasureSet:
         kind = self.columns.expressions[source].type
         if not isinstance(asks, TotalOf) or asks.function in ("min", "max"):
             return kind
-        if kind is None or isinstance(kind, Decimal) or not is_number(kind):
+        if kind is None or not is_number(kind) or (isinstance(kind, Decimal) and kind.precision > _DIGITS):
             shown = self.columns.expressions[source]
             raise Invalid(
-                f"{name}: {asks.function} over the rows of a match adds up whole and real numbers, and {shown} is {kind}",
+                f"{name}: {asks.function} over the rows of a match adds up numbers of 64 bits, and {shown} is {kind}",
                 hint=f"Write {asks.function}(cast({shown} as double))",
             )
-        return DOUBLE if asks.function == "avg" or is_real(kind) else BIGINT
+        if asks.function == "avg" or is_real(kind):
+            return DOUBLE
+        return Decimal(kind.precision + 10, kind.scale) if isinstance(kind, Decimal) else BIGINT
 
 
 def _asked(part: ValueOf | TotalOf) -> tuple[RowOf | TotalOf, str | None]:

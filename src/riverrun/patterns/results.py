@@ -102,6 +102,9 @@ class MatchedRows:
         known = present(column)
         there = of if known is None else of & known[self.found.rows]
         function = FUNCTIONS[asks.function]
+        kind = column.dtype
+        if isinstance(kind, pl.Decimal) and function in (TotalKind.SUM, TotalKind.AVG):
+            column = column.to_physical().cast(pl.Int64)
         values = coded([column], [])[0][source] if is_coded_column(column) else numbers(column)
         values = values[self.found.rows].astype(np.float64 if column.dtype.is_float() else np.int64)
         sums, counts, at = running(values, there, self.found.first, function)
@@ -113,7 +116,10 @@ class MatchedRows:
             return take_or_null(self.frame.get_column(source).to_frame(), rows).get_column(source)
         total, count = sums[self.place], counts[self.place]
         result = total / np.maximum(count, 1) if function == TotalKind.AVG else total
-        return pl.select(pl.when(series("", count > 0)).then(series("", result))).to_series()
+        made = series("", result)
+        if isinstance(kind, pl.Decimal):
+            made = made / 10**kind.scale if function == TotalKind.AVG else _decimals(result, kind)
+        return pl.select(pl.when(series("", count > 0)).then(made)).to_series()
 
     def columns(self, names: Sequence[str]) -> pl.DataFrame:
         """Columns of each line's row."""
@@ -133,6 +139,13 @@ class MatchedRows:
             hashes.append(_mixed(np.add.reduceat(mixed, found.first[:-1]), np.diff(found.first).astype(np.uint64)))
         text = _hex(np.stack([hash.astype(">u8") for hash in hashes], axis=1))
         return text.gather(self.match), [_mixed(hash[self.match], self.number.astype(np.uint64)) for hash in hashes]
+
+
+def _decimals(unscaled: Whole, kind: pl.Decimal) -> pl.Series:
+    """Sums of the whole numbers that decimals of a kind are kept as, as decimals with ten digits more."""
+    wide = pa.array(unscaled).cast(pa.decimal128(38, 0))
+    made = pa.Array.from_buffers(pa.decimal128(38, kind.scale), len(wide), wide.buffers())
+    return pl.Series("", made).cast(pl.Decimal((kind.precision or 0) + 10, kind.scale))
 
 
 def _mixed(one: Any, other: Any) -> Any:
