@@ -39,8 +39,11 @@ SCHEMA = "k string, n bigint, at timestamp"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several test processes, one of them runs everything that starts Spark: one session, one after the other."""
+    """With several test processes, one of them runs everything that starts Spark: one session, one after the other. Tests
+    of `make test-recovery` take their time."""
     for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1800))
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
 
