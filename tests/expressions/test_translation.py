@@ -66,6 +66,7 @@ def value(sql: str, **changed: Any) -> Any:
         ("m * 1.1", "decimal(13,3)", Decimal("13.585")),
         ("m / 3", "decimal(14,6)", Decimal("4.116667")),
         ("round(d, 2)", "double", 2.68),
+        ("cast(cast(2147483647 as float) as double)", "double", 2147483648.0),
         ("s || t", "string", "Ab c12"),
         ("t = 12", "boolean", True),
         ("upper('straße' || s)", "string", "STRASSEAB C"),
@@ -115,6 +116,7 @@ def test_forms(sql: str, kind: str, expected: Any) -> None:
         ("cast('x' as int) + i", "a cast of 'x' to int"),
         ("coalesce('x', s) = i", "a cast of 'x' to bigint"),
         ("coalesce(md5('x'), s) = i", "coalesce(md5('x'), s)"),
+        ("y = replace(named_struct('x', i, 'name', 'it').name, 'a')", "a cast of replace('it', 'a', '') to date"),
         ("i * dayofweek(date'1969-12-31') * 2147483647", "i * dayofweek(date'1969-12-31')"),
     ],
 )

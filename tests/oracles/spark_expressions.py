@@ -32,6 +32,8 @@ _SETTINGS = {
     # What BETWEEN and nullif look at twice would be computed before everything else, whether it is needed or not.
     "spark.sql.legacy.duplicateBetweenInput": "true",
     "spark.sql.alwaysInlineCommonExpr": "true",
+    # a * b in one expression and b * a in another would be computed once, in one order: null, or an error, for both.
+    "spark.sql.subexpressionElimination.enabled": "false",
 }
 
 

@@ -30,7 +30,7 @@ from riverrun.flow.functions import NONDETERMINISTIC
 from riverrun.flow.inference import type_of
 from riverrun.flow.parser import parse
 from riverrun.flow.schema import BOOLEAN
-from riverrun.flow.syntax import Call, Cast, Constant, Field, Name, Tree, UnknownSyntax, walk
+from riverrun.flow.syntax import Call, Cast, Constant, Field, Name, Tree, UnknownSyntax, parts
 
 Columns = Callable[[exp.Column], "Type | None"]
 _FORMS_OF = (arithmetic, comparison, conditions, dates, formats, nested, numbers, patterns, strings, temporal)
@@ -73,7 +73,7 @@ class _Translation:
 
     def term(self, tree: Tree) -> Term:
         term = self.translated(tree)
-        if not any(isinstance(part, Name) for part in walk(tree)):
+        if not _reads_row(tree):
             if term.may_fail:
                 raise refusal(tree.text, "is the same for every row and may fail, which Spark finds out before")
             return replace(term, rowless=True)
@@ -110,7 +110,10 @@ class _Translation:
 
     def field(self, tree: Field) -> Term:
         if isinstance(tree.value, Call) and tree.value.name == "named_struct":
-            return self.field_of_literal(tree.value, tree)
+            self.term(tree.value)
+            if (chosen := _chosen(tree)) is None:
+                raise refusal(tree.text)
+            return self.term(chosen)
         value = self.term(tree.value)
         if value.may_fail:
             raise refusal(tree.text, "is a field of something that may fail, of which Spark may compute only a part")
@@ -118,25 +121,13 @@ class _Translation:
             raise refusal(tree.text)
         return nested.field(value, tree.name)
 
-    def field_of_literal(self, struct: Call, tree: Field) -> Term:
-        """A field of a struct that is written out; Spark does not look at the others."""
-        self.term(struct)
-        for name, value in zip(struct.arguments[::2], struct.arguments[1::2], strict=True):
-            if isinstance(name, Constant) and str(name.value).lower() == tree.name.lower():
-                return self.term(value)
-        raise refusal(tree.text)
-
-    def item_of_literal(self, array: Call, index: int, tree: Call) -> Term:
-        """An element of an array that is written out; Spark does not look at the others."""
-        kind = self.term(array).type
-        if not isinstance(kind, Array) or not 0 <= index < len(array.arguments):
-            raise refusal(tree.text)
-        return cast(self.term(array.arguments[index]), kind.element)
-
     def call(self, tree: Call) -> Term:
         match tree:
-            case Call("[]", (Call("array") as array, Constant(_, int(index)))):
-                return self.item_of_literal(array, index, tree)
+            case Call("[]", (Call("array") as array, Constant(_, int()))):
+                several = self.term(array).type
+                if not isinstance(several, Array) or (chosen := _chosen(tree)) is None:
+                    raise refusal(tree.text)
+                return cast(self.term(chosen), several.element)
             case Call(name, (Call(inner, (value,)),)) if name in _CASES and inner in _CASES:
                 return self.term(Call(name, (value,), tree.text))  # Spark leaves out the inner one
             case Call("ilike", (Call(inner), *_)) if inner in _CASES:
@@ -159,6 +150,26 @@ class _Translation:
         if len(term.sql) > _MOST:
             raise refusal(tree.text, "is too long")
         return term
+
+
+def _reads_row(tree: Tree) -> bool:
+    """Whether it can be another value in another row."""
+    if isinstance(tree, Name):
+        return True
+    chosen = _chosen(tree)
+    return any(_reads_row(part) for part in (parts(tree) if chosen is None else (chosen,)))
+
+
+def _chosen(tree: Tree) -> Tree | None:
+    """The field of a struct, or the element of an array, that is written out: Spark does not look at the others."""
+    match tree:
+        case Field(Call("named_struct", arguments), wanted):
+            for name, value in zip(arguments[::2], arguments[1::2], strict=True):
+                if isinstance(name, Constant) and str(name.value).lower() == wanted.lower():
+                    return value
+        case Call("[]", (Call("array", arguments), Constant(_, int(index)))) if 0 <= index < len(arguments):
+            return arguments[index]
+    return None
 
 
 def _is_computed(term: Term) -> bool:

@@ -45,9 +45,11 @@ class Joined:
     def key(self, side: str, values: Values) -> tuple[Hashable, ...] | None:
         """What has to be equal; None where something is null, which equals nothing."""
         parts = [values[name] for name in (self.on if side == "left" else self.on.values())]
-        if None in parts:
-            return None
-        both = zip(parts, self._doubles, strict=True)
+        return None if None in parts else self.compared(parts)
+
+    def compared(self, key: Sequence[Any]) -> tuple[Hashable, ...]:
+        """A key in the types that both sides are compared in."""
+        both = zip(key, self._doubles, strict=True)
         return tuple(canonical(float(one) if double else one) for one, double in both)
 
     def values(self, left: Values | None, right: Values | None) -> Values:

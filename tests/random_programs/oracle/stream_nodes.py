@@ -122,7 +122,7 @@ class AsOf(Node):
         self._accepted |= {row.id: row for row in timely}
         for version in right.versions:
             if version.time >= oldest:
-                self._versions.setdefault(version.key, []).append(version)
+                self._versions.setdefault(self._joined.compared(version.key), []).append(version)
         self.count("left", len(left.came), late_dropped=len(left.came) - len(timely))
         late = sum(version.time < oldest for version in right.versions)
         self.count("right", len(right.versions), late_dropped=late)
