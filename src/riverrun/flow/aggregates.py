@@ -163,7 +163,8 @@ def stddev(sql: str, *, where: str | None = None) -> Aggregate:
 def first(sql: str, *, where: str | None = None) -> Aggregate:
     """The value of the first row by event time; of equal times, the earlier in the log.
 
-    Rows of a table have no place in a log: of equal times, the smaller value.
+    Rows of a table have no place in a log: of equal times, the smaller value. So it is with a stream that takes rows back
+    (`rr.correct`), but for sliding and session windows, which keep their rows.
     """
     return Aggregate("first", sql, where)
 
@@ -172,7 +173,8 @@ def first(sql: str, *, where: str | None = None) -> Aggregate:
 def last(sql: str, *, where: str | None = None) -> Aggregate:
     """The value of the last row by event time; of equal times, the later in the log.
 
-    Rows of a table have no place in a log: of equal times, the larger value.
+    Rows of a table have no place in a log: of equal times, the larger value. So it is with a stream that takes rows back
+    (`rr.correct`), but for sliding and session windows, which keep their rows.
     """
     return Aggregate("last", sql, where)
 
@@ -193,7 +195,8 @@ def quantile(sql: str, q: float, *, where: str | None = None) -> Aggregate:
 def collect(sql: str, *, where: str | None = None) -> Aggregate:
     """All values as an array, by event time; of equal times, in log order.
 
-    Rows of a table have no place in a log: of equal times, by value.
+    Rows of a table have no place in a log: of equal times, by value. So it is with a stream that takes rows back
+    (`rr.correct`), but for sliding and session windows, which keep their rows.
     """
     return Aggregate("collect", sql, where)
 

@@ -49,7 +49,9 @@ class Evaluation:
             case "group":
                 return Group(first, options, by_value)
             case "window":
-                return KINDS[options["window"][0]](first, options, by_value)
+                kind = options["window"][0]
+                # Sliding and session windows keep their rows, with their places; the others keep values.
+                return KINDS[kind](first, options, by_value and kind not in ("sliding", "session"))
             case "latest":
                 return Latest(first, options)
             case "top":
