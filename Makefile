@@ -33,11 +33,11 @@ browser: ## Chromium for the tests of the dashboard, where this user may install
 	    { apt-get update -qq && apt-get install -qq -y chromium; }) >/dev/null 2>&1 || echo "chromium could not be installed"; }
 
 test: $(STAMP) browser ## all tests but the slow ones
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup --durations 12 --durations-min 8
+	@EXAMPLES=0.5 $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 12 --durations-min 8
 
 test-recovery: $(STAMP) ## kill real processes at every step and compare
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'recovery or slow' tests
-	@$(BIN)/python -m pytest -n 2 -m 'hypothesis and not spark' --hypothesis-profile search tests
+	@EXAMPLES=4 $(BIN)/python -m pytest -n 2 -m 'hypothesis and not spark' --hypothesis-profile search tests
 
 lint: $(STAMP) ## ruff and mypy, as CI runs them
 	@$(BIN)/ruff check .

@@ -34,6 +34,9 @@ for number in (signal.SIGHUP, signal.SIGINT):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
 
+# How many of the examples that tests ask for are tried: `make test` tries a share, `make test-recovery` several times as many.
+SHARE = float(os.environ.get("EXAMPLES", "1"))
+
 PROGRAMS = Path(__file__).parent / "programs"
 SCHEMA = "k string, n bigint, at timestamp"
 
@@ -41,6 +44,10 @@ SCHEMA = "k string, n bigint, at timestamp"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With several test processes, one of them runs everything that starts Spark: one session, one after the other. Tests
     of `make test-recovery` take their time."""
+    for test in {item.obj for item in items if hypothesis.is_hypothesis_test(getattr(item, "obj", None))}:
+        asked = test._hypothesis_internal_use_settings or hypothesis.settings.default
+        share = max(round(asked.max_examples * SHARE), 3)
+        test._hypothesis_internal_use_settings = hypothesis.settings(asked, max_examples=share)
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(1800))

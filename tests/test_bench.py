@@ -20,8 +20,8 @@ from bench.log import append, events
 ROOT = Path(__file__).parent.parent
 
 
-ON_SPARK = ("state", "freshness", "nexmark")
-CASES = [pytest.param(name, marks=[pytest.mark.slow] if name in ON_SPARK else []) for name in BENCHMARKS]
+QUICK = ("sends", "read", "history", "latency")  # the others take long, however little they measure
+CASES = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in BENCHMARKS]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,11 +55,15 @@ ONLY_IN = {
 }
 
 
-def modules() -> Iterator[tuple[str, str, ast.Module]]:
+@cache
+def modules() -> list[tuple[str, str, ast.Module]]:
     """(part, file, syntax) of every module; a part is a folder or a module at the top."""
+    found = []
     for path in sorted(SOURCE.rglob("*.py")):
         relative = path.relative_to(SOURCE)
-        yield relative.parts[0].removesuffix(".py"), str(relative), ast.parse(path.read_text(encoding="utf-8"))
+        syntax = ast.parse(path.read_text(encoding="utf-8"))
+        found.append((relative.parts[0].removesuffix(".py"), str(relative), syntax))
+    return found
 
 
 def imports(tree: ast.Module, file: str) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,8 +13,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def examples(number: int) -> settings:
-    """So many examples of whole flows, which take long; EXAMPLES=10 tries ten times as many."""
-    return settings(max_examples=number * int(os.environ.get("EXAMPLES", "1")), deadline=None)
+    """So many examples of whole flows, which take long."""
+    return settings(max_examples=number, deadline=None)
 
 
 def at(seconds: float) -> datetime:

@@ -166,6 +166,7 @@ class FlowStatus(StoredStatus, frozen=True, kw_only=True):
     rebuild: RebuildProgress | None = None
     rows_per_second: float | None = None
     times: TimeSplit | None = None  # of the last epoch
+    exchange_bytes: int = 0  # of it, rows that went from task to task through shared memory or the flow's directory
     nodes: dict[str, float] = {}  # seconds that it spent in each stateful node
     figures: dict[str, dict[str, int]] = {}  # what nodes say about themselves, by node
     alerts: tuple[AlertStatus, ...] = ()

@@ -25,6 +25,7 @@ class Committed:
     computing: float
     committing: float
     work: Mapping[str, float]
+    exchanged: int = 0  # bytes that went from task to task beside Spark
 
 
 class RunProgress:
@@ -37,13 +38,14 @@ class RunProgress:
         self.figures: dict[str, dict[str, int]] = {}
         """What nodes said about themselves when they last did something."""
 
-    def committed(self, result: EpochResult, computing: float, committing: float) -> None:
+    def committed(self, result: EpochResult, computing: float, committing: float, exchanged: int = 0) -> None:
         """An epoch has taken effect."""
         report = result.report
         rows = sum(inputs["topic"]["read"] for inputs in report.counts.values() if "topic" in inputs)
         work = {name: micros / 1e6 for name, micros in report.work.items()}
         self.figures.update(report.figures)
-        self._epochs.append(Committed(result.control.epoch, time.monotonic(), rows, computing, committing, work))
+        epoch = result.control.epoch
+        self._epochs.append(Committed(epoch, time.monotonic(), rows, computing, committing, work, exchanged))
 
     def told(self, reports: Iterable[Mapping[str, Any]]) -> None:
         """Spark's own reports: what it did around our part of each epoch. Waiting for rows is not work."""
@@ -59,6 +61,11 @@ class RunProgress:
     def is_complete(self) -> bool:
         """Whether Spark has reported on the last epoch."""
         return not self._epochs or self._epochs[-1].epoch in self._around
+
+    @property
+    def exchanged(self) -> int:
+        """Bytes of the last epoch that went from task to task beside Spark."""
+        return self._epochs[-1].exchanged if self._epochs else 0
 
     def rate(self) -> float:
         """Rows per second, over the last ten seconds."""

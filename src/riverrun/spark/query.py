@@ -169,6 +169,7 @@ class EpochQuery:
         computed = time.monotonic()
         self._checkpoint.settle(epoch, result.control.positions)
         self._around.patience.through(lambda: self.committer.apply(result))
-        self._around.progress.committed(result, computed - begun, time.monotonic() - computed)
+        exchanged = self._exchange.size if self._exchange is not None else 0
+        self._around.progress.committed(result, computed - begun, time.monotonic() - computed, exchanged)
         if self._exchange is not None:
             self._exchange.sweep(epoch)

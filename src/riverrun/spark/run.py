@@ -173,6 +173,7 @@ class Run:
             rebuild=self._rebuilds.progress,
             rows_per_second=self._progress.rate(),
             times=self._progress.times(inputs, cores()),
+            exchange_bytes=self._progress.exchanged,
             nodes=self._progress.nodes(inputs),
             figures=dict(self._progress.figures),
             alerts=self._alerts.status(),
