@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from itertools import chain
 from typing import Any
 
 import pytest
 
 from oracles.expression_fuzz import Comparison
-from oracles.expression_trees import ATOM, Expr, template
+from oracles.expression_trees import APPROXIMATE, ATOM, TEMPLATES, Expr, template
 from riverrun.expressions import forms
 from riverrun.expressions.casts import argument
 from riverrun.expressions.forms import Given
@@ -22,6 +24,13 @@ def test_a_few_hundred_expressions_are_computed_as_spark_computes_them(spark_ses
     assert outcome.differences == []
     assert outcome.compared == 200
     assert outcome.refused < outcome.compared  # most of what is generated is in the set
+
+
+def test_every_function_that_tasks_compute_is_generated() -> None:
+    templates = [*chain.from_iterable(TEMPLATES.values()), *APPROXIMATE]
+    generated = {word for one in templates for piece in one.pieces for word in re.findall("[a-z_0-9]+", piece)}
+    functions = {name for name in forms.FORMS if name.isidentifier()}
+    assert functions - generated == set()
 
 
 @pytest.mark.recovery

@@ -97,7 +97,7 @@ def case(given: Given) -> Term:
     return choice(given, given.type, [(_strictly(given, one), value) for one, value in pairs], otherwise)
 
 
-@form("if", "iff")
+@form("if")
 def conditional(given: Given) -> Term:
     condition, value, otherwise = given.expect(3)
     return choice(given, given.type, [(_strictly(given, condition), value)], otherwise)

@@ -174,9 +174,7 @@ def trimmed(given: Given) -> Term:
 
 _TESTS = {
     "startswith": "starts_with",
-    "starts_with": "starts_with",
     "endswith": "ends_with",
-    "ends_with": "ends_with",
     "contains": "contains",
 }
 

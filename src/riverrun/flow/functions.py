@@ -60,7 +60,7 @@ _RESULTS: dict[Type, str] = {
         radians months_between rint hypot signum sign
     """,
     BOOLEAN: """
-        array_contains arrays_overlap startswith starts_with endswith ends_with contains isnan isnull isnotnull
+        array_contains arrays_overlap startswith endswith contains isnan isnull isnotnull
         regexp_like regexp map_contains_key exists any forall equal_null
     """,
     DATE: """

@@ -96,7 +96,7 @@ def _call(call: Call, of: Typing) -> Type | None:
     if name == "case":
         values = [*arguments[1::2], *(arguments[-1:] if len(arguments) % 2 else ())]
         return _common(values, of)
-    if name in ("if", "iff") and len(arguments) == 3:
+    if name == "if" and len(arguments) == 3:
         return _common(arguments[1:], of)
     if name == "nvl2" and len(arguments) == 3:
         return _common(arguments[1:], of)
