@@ -43,7 +43,7 @@ BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"which ones: {', '.join(BENCHMARKS)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="fewer cases and rounds: about a minute instead of five")
+    parser.add_argument("--quick", action="store_true", help="fewer cases and rounds: minutes instead of an hour")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--dir", help="where to put temporary data; the disk that is measured")
     chosen = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""How much work a run does. The same benchmarks run in a minute, in five, or in a test."""
+"""How much work a run does. The same benchmarks run in minutes, in an hour, or in a test."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from bench.flow import counting, native
 from bench.flow.spark import start
 from bench.flow.traffic import Traffic, fill, make
 from bench.flow.turns import Turn
+from bench.memory import proportional
 from riverrun.log.topic import Topic
 from riverrun.river import River
 from riverrun.spark.session import cores, session
@@ -160,6 +161,17 @@ def _figures(river: River, effort: Effort) -> Iterator[Figure]:
         for stage, one in ((many, mine), (usual, other)):
             stage.verify(one, key, whole=False)
         yield _figure(f"{what}, {_shown(many.keys)} keys", many, times, f"{_shown(usual.keys)} keys", MANY_KEYS)
+    for stage in (usual, many):
+        yield from _memory(stage)
+
+
+def _memory(stage: Arena) -> Iterator[Figure]:
+    """What counting takes after every key was seen and epochs have followed. State is mapped: pages of it may be let go."""
+    mine = stage.riverrun(counting.counts)
+    mine.go(stage.warm)
+    for kind, taken in proportional().items():
+        yield Figure("state", f"count, {_shown(stage.keys)} keys, memory of {kind}", "B", float(taken), 0.0)
+    mine.stop()
 
 
 def _per_key(river: River, usual: Arena, effort: Effort) -> Figure:
