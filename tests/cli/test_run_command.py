@@ -107,6 +107,35 @@ def test_events_are_accepted_and_asking_is_answered_before_spark_is_there(
     assert found["flow"]["lag"]["rows"] == 1
 
 
+LOADED = """
+import os, sys
+from riverrun.cli import main
+from riverrun.cli.run_lines import RunLines
+
+def say(self, text):
+    if text.startswith("served at"):
+        print(*sorted(sys.modules), flush=True)
+        os._exit(0)
+
+RunLines.say = say
+main(["run", "shop.py", "--port", "0"])
+"""
+
+
+def test_what_computes_is_loaded_after_the_port_is_bound(tmp_path: Path) -> None:
+    """`riverrun run` listens within two seconds: what takes long to import is imported beside it."""
+    (tmp_path / "shop.py").write_text(FLOW)
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    loaded = set(done.stdout.split())
+    assert "riverrun.serve.pages.rules_page" in loaded
+    later = {"duckdb", "numba", "pandas", "pyspark", "tantivy"}
+    later |= {"riverrun.expressions", "riverrun.kernels.tumbling", "riverrun.patterns.matcher", "riverrun.rules.rule"}
+    assert not later & loaded
+
+
 def test_where_a_run_is_before_its_first_epoch() -> None:
     line = describe(FlowStatus(flow="shop", state="running", lag=Lag(3000, 40.0, {"orders": 3000})))
     assert line == "no epoch yet · 3 k rows, 40 s behind · no watermark yet · 0 rows late"
