@@ -27,6 +27,7 @@ from riverrun.cli import main
 from riverrun.cli.run_lines import describe
 from riverrun.ending import EndingSignals
 from riverrun.errors import Unavailable
+from riverrun.position import Position
 from riverrun.river import River
 from riverrun.runtime.status import FlowState, FlowStatus, Lag, RebuildProgress
 
@@ -77,6 +78,37 @@ def test_a_rebuild_shows_how_far_it_is(riverrun: Any, monkeypatch: pytest.Monkey
     assert made.out.startswith(
         "starting Spark\nrebuilding: 50 rows of 100 rows · 10 rows/s\nflow shop runs\nstopped at epoch 7"
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ((), None),
+        (("now",), "latest"),
+        (("earliest",), "earliest"),
+        (("orders@0:17",), Position.parse("orders@0:17")),
+        (("2026-01-31 12:00",), datetime(2026, 1, 31, 12, tzinfo=UTC)),
+    ],
+)
+def test_where_alerts_begin(riverrun: Any, monkeypatch: pytest.MonkeyPatch, said: tuple[str, ...], meant: Any) -> None:
+    Path("shop.py").write_text(FLOW)
+    asked: list[Any] = []
+
+    def run(river: River, flow: Any, rebuild: bool = False, alerts_from: object = None) -> None:
+        asked.append(alerts_from)
+        raise Unavailable("Spark is not installed here")
+
+    monkeypatch.setattr(River, "run", run)
+    riverrun("run", "shop.py", "--once", *(part for one in said for part in ("--alerts-from", one)))
+    assert asked == [meant]
+
+
+def test_a_place_for_alerts_that_cannot_be_read_is_refused_before_anything_starts(riverrun: Any) -> None:
+    Path("shop.py").write_text(FLOW)
+    made = riverrun("run", "shop.py", "--alerts-from", "yesterday")
+    assert (made.code, made.out) == (2, "")
+    assert "not a position or a time: 'yesterday'" in made.error
+    assert not Path("river").exists()
 
 
 def test_events_are_accepted_and_asking_is_answered_before_spark_is_there(
