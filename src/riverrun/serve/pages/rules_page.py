@@ -85,7 +85,7 @@ def _row(asked: Asked, topic: str, row: dict[str, Any], known: RuleFigures | Non
     counted = not is_off and known is not None
     return tag(
         "tr",
-        tag("th", str(row[RULE_ID]), scope="row"),
+        tag("th", str(row[RULE_ID]), scope="row", class_="wide"),
         tag("td", _state(is_off, known, error)),
         tag("td", tag("code", row.get("pattern") or "–"), class_="wide"),
         tag("td", row.get("within") or "–"),
