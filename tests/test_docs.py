@@ -6,9 +6,11 @@ import inspect
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -61,12 +63,12 @@ def test_console_blocks_run(page: Path, tmp_path: Path) -> None:
         run_in_a_shell(lines, tmp_path)
 
 
-def run_in_a_shell(lines: list[str], directory: Path) -> str:
+def run_in_a_shell(lines: list[str], directory: Path, python: Sequence[str] = (sys.executable,)) -> str:
     """What they print, one after the other; the first that fails ends it."""
     bin = directory / "bin"
     bin.mkdir()
-    for name, module in (("riverrun", "riverrun.cli"), ("python", "")):
-        command = shlex.join([sys.executable, *(["-m", module] if module else [])])
+    for name, module in (("riverrun", "riverrun.cli"), ("pip", "pip"), ("python", "")):
+        command = shlex.join([*python, *(["-m", module] if module else [])])
         (bin / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         (bin / name).chmod(0o755)
     (directory / "here").mkdir()
@@ -89,16 +91,42 @@ def run_in_a_shell(lines: list[str], directory: Path) -> str:
 def test_the_quickstart_is_true_from_the_project_to_the_end(tmp_path: Path) -> None:
     """Every command behind the demo, as it is written there, but for the installation of pytest and the port, which
     another test may have."""
+    check_quickstart(tmp_path, [sys.executable], keep=lambda line: line != "pip install pytest")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+def test_the_quickstart_is_true_in_an_environment_made_as_the_readme_says(tmp_path: Path) -> None:
+    said = (ROOT / "README.md").read_text(encoding="utf-8")
+    asked = re.search(r"`pip install '(\.\[[a-z,]+\])'`", said)
+    assert asked, "the README says how to install into an environment of one's own"
+    fresh = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", fresh], check=True)
+    copy = tmp_path / "checkout"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis"))
+    install = [fresh / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
+    made = subprocess.run([*install, asked[1]], cwd=copy, capture_output=True, text=True, check=False)
+    if made.returncode and re.search(r"Connection|Could not find a version|Temporary failure", made.stderr):
+        pytest.skip(f"packages cannot be fetched here: {made.stderr.splitlines()[-1]}")
+    assert made.returncode == 0, made.stderr
+    shutil.rmtree(copy)  # what runs is what was installed
+    check_quickstart(tmp_path, [str(fresh / "bin" / "python")])
+
+
+def check_quickstart(tmp_path: Path, python: list[str], keep: Callable[[str], bool] = lambda line: True) -> None:
+    """Run its commands in a shell whose `riverrun`, `python` and `pip` are those of an environment."""
     text = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8").partition("## A project")[2]
     lines = []
     for language, block in re.findall(r"^```(sh|console)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
         lines += [line.removeprefix("$ ") for line in block.splitlines() if language == "sh" or line.startswith("$ ")]
-    lines.remove("pip install pytest")
+    lines = [line for line in lines if keep(line)]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     said = run_in_a_shell(
         [re.sub(r"(?<=flow.py) &$", f" --port {port} &", line).replace(":8400/", f":{port}/") for line in lines],
         tmp_path,
+        python,
     )
     assert "2 passed" in said
     assert f"served at http://127.0.0.1:{port}\n" in said

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import socket
+import sqlite3
+import subprocess
+import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from oracles.recovery_shop import BASE
 from postgres_server import shared_server
 from riverrun import doctor, java
 from riverrun.doctor import Check, examine
@@ -201,3 +207,70 @@ def test_a_java_home_that_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     found = list(doctor.check_java())
     assert any(f"JAVA_HOME={tmp_path}/gone has no bin/java" in check.found for check in found)
     assert all(check.fix for check in found if check.status != "ok")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A river in which a flow has run."""
+    path = tmp_path_factory.mktemp("ran") / "river"
+    program = Path(__file__).parent / "programs" / "run_without_spark.py"
+    run = [sys.executable, str(program), str(path)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RIVERRUN_")}
+    for _ in range(2):  # the first makes the topics
+        subprocess.run(run, check=True, capture_output=True, env=environment)
+        with River(path) as opened:
+            opened.topic("orders").append({"n": 1, "user": "u1", "amount": "1.5", "at": BASE})
+    return path
+
+
+@pytest.fixture
+def copied(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in list(os.environ):
+        if name.startswith("RIVERRUN_"):
+            monkeypatch.delenv(name)
+    return Path(shutil.copytree(ran, tmp_path / "copy"))
+
+
+def test_a_copy_whose_views_and_checkpoints_fit(copied: Path) -> None:
+    checks = list(doctor.check_river(str(copied)))
+    assert [check for check in checks if check.status == "failed"] == []
+    assert named(checks, "views")[0].found == f"{copied}/views.db"
+    assert named(checks, "flow shop")[0].found == f"epoch 1, its checkpoint {copied}/flows/shop fits"
+
+
+def test_a_view_store_that_is_damaged(copied: Path) -> None:
+    store = copied / "views.db"
+    for journal in copied.glob("views.db-*"):
+        journal.unlink()
+    data = bytearray(store.read_bytes())
+    for at in range(4096, len(data), 4096):
+        data[at : at + 64] = bytes(64)
+    store.write_bytes(bytes(data))
+    (check,) = named(list(doctor.check_river(str(copied))), "views")
+    assert check.status == "failed"
+    assert f"{store} is damaged: " in check.found
+    assert "computes the views again" in str(check.fix)
+
+
+def test_a_view_store_of_another_format(copied: Path) -> None:
+    with closing(sqlite3.connect(copied / "views.db")) as db:
+        db.execute("pragma user_version = 999")
+    (check,) = named(list(doctor.check_river(str(copied))), "views")
+    assert (check.status, check.fix) == ("failed", "Upgrade Riverrun")
+    assert "has format 999" in check.found
+
+
+def test_a_checkpoint_that_does_not_fit_the_views(copied: Path) -> None:
+    for plan in (copied / "flows" / "shop" / "checkpoint" / "offsets").iterdir():
+        plan.unlink()
+    (check,) = named(list(doctor.check_river(str(copied))), "flow shop")
+    assert check.status == "failed"
+    assert "its views are at epoch 1, but its checkpoint" in check.found
+    assert "Restore the directory" in str(check.fix)
+
+
+def test_a_plan_that_cannot_be_read(copied: Path) -> None:
+    (copied / "flows" / "shop" / "checkpoint" / "offsets" / "0").write_text("v1\n{}\n{")
+    (check,) = named(list(doctor.check_river(str(copied))), "flow shop")
+    assert check.status == "failed"
+    assert "its checkpoint is damaged" in check.found

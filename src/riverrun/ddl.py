@@ -166,7 +166,10 @@ class _TypeParser:
                 at += len(ddl[at:]) - len(ddl[at:].lstrip())
                 self.tokens.append(("end", "", at))
                 self.next = len(self.tokens) - 1
-                self.fail(f"unexpected {ddl[at]!r}")
+                numpy = re.search(r"datetime64\s*$", ddl[:at], re.IGNORECASE) if ddl[at] == "[" else None
+                self.fail(
+                    f"unexpected {ddl[at]!r}", hint="Write timestamp: it has microseconds, in UTC" if numpy else None
+                )
             kind = found.lastgroup or ""
             self.tokens.append((kind, found[kind], found.start(kind)))
             at = found.end()

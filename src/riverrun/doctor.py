@@ -253,6 +253,7 @@ def check_river(path: str) -> Iterator[Check]:
             yield Check("river", "ok", f"{river.path} with {len(names)} topics")
             yield from check_privacy(river)
             yield from check_views(river)
+            yield from check_flows(river)
             for name in names:
                 yield check_topic(river, name)
             for group in river.groups.list():
@@ -273,8 +274,14 @@ def check_privacy(river: River) -> Iterator[Check]:
 
 
 def check_views(river: River) -> Iterator[Check]:
-    """The store of views, where it is a server: it answers, and its logins may do no more than they need."""
+    """The store of views. A file is whole and of the format that is known; a server answers, and its logins may do no more
+    than they need."""
     if "//" not in river.views_address:
+        if os.path.exists(river.views_address):
+            from riverrun.doctor_flows import store_trouble
+
+            trouble = store_trouble(river)
+            yield Check("views", "failed", *trouble) if trouble else Check("views", "ok", river.views_address)
         return
     from riverrun.views import open_store
 
@@ -288,6 +295,22 @@ def check_views(river: River) -> Iterator[Check]:
     else:
         yield Check("views", "ok", "the view store answers")
         yield from (Check("views", "warning", found, fix) for found, fix in concerns)
+
+
+def check_flows(river: River) -> Iterator[Check]:
+    """What every flow has left: its checkpoint can be read, and belongs to its views."""
+    from riverrun.doctor_flows import flow_states
+
+    if "//" not in river.views_address and not os.path.exists(river.views_address):
+        return
+    try:
+        for flow, state in flow_states(river):
+            if isinstance(state, RiverrunError):
+                yield Check(f"flow {flow}", "failed", state.message, state.hint or "Rebuild it")
+            else:
+                yield Check(f"flow {flow}", "ok", state)
+    except RiverrunError:  # which has been said of the views
+        return
 
 
 def check_topic(river: River, name: str) -> Check:

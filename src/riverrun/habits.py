@@ -10,6 +10,10 @@ _STATE = "Use apply(step, by=…, state=…, output=…): a stateful operator of
 _JOIN = 'Use join(other, on="user", how="left"); two streams also need within="1 hour"'
 _AS_OF = 'Use as_of(table, on="user"): the version that was valid at the row\'s time'
 _DEDUPE = 'Use dedupe("order_id", within="1 hour")'
+_ONE_PER_KEY = 'A table has one row for each key: make it of a stream with latest("order_id"), or use group("order_id")'
+_TABLE_GROUP = 'Use group("user").agg(total=rr.sum("amount")); windows are of streams: window(…) comes before the table'
+_FOLLOWED = 'A table is current by itself; windows are of streams: stream.window(rr.tumbling("1 minute")).agg(…)'
+_SAID_ONCE = "Nothing is computed twice: a node that several others use is computed once"
 _TOP = 'Use top(10, by="amount desc", per="user")'
 _UNION = "Use union(other)"
 _WINDOW = 'Use window(rr.tumbling("1 minute"), by="user").agg(…); also rr.hopping, rr.sliding, rr.session'
@@ -45,6 +49,8 @@ METHODS = {
     **dict.fromkeys(("distinct", "deduplicate"), _DEDUPE),
     **dict.fromkeys(("sort", "sort_values", "sort_by", "orderBy", "order_by", "limit", "head", "nlargest"), _TOP),
     **dict.fromkeys(("concat", "unionAll", "unionByName", "append", "union_all", "extend"), _UNION),
+    **dict.fromkeys(("cache", "persist", "checkpoint", "unpersist"), _SAID_ONCE),
+    **dict.fromkeys(("timeWindow", "time_window", "timeWindowAll", "countWindow", "count_window"), _WINDOW),
     **dict.fromkeys(("rolling", "resample", "window_all", "windowAll", "windowedBy", "windowed_by"), _WINDOW),
     **dict.fromkeys(("tumbling", "hopping", "sliding", "session", "tumble", "group_by_dynamic"), _WINDOW),
     **dict.fromkeys(("to_table", "toTable", "as_table", "last"), _LATEST),
@@ -57,6 +63,23 @@ METHODS = {
     **dict.fromkeys(("name", "uid", "set_uid", "alias"), _NAME),
 }
 
+TABLE_METHODS = {
+    **{name: _TABLE_GROUP for name, answer in METHODS.items() if answer is _GROUP},
+    **{name: _ONE_PER_KEY for name, answer in METHODS.items() if answer is _DEDUPE},
+    **{name: _FOLLOWED for name, answer in METHODS.items() if answer is _WINDOW},
+    **dict.fromkeys(
+        [name for name, answer in METHODS.items() if answer is _JOIN], 'Use join(other, on="user", how="left")'
+    ),
+    **dict.fromkeys(
+        [name for name, answer in METHODS.items() if answer is _AS_OF],
+        'A stream asks for the version of its time: stream.as_of(table, on="user")',
+    ),
+    **dict.fromkeys(
+        [name for name, answer in METHODS.items() if answer is _LATEST], "It is a table: its last row per key"
+    ),
+}
+"""Where the answer for a table is another one than for a stream."""
+
 _AVG = 'Use rr.avg("amount")'
 _SQL = 'Columns and conditions are SQL in quotes: where("amount > 5"), with_columns(total="price * quantity")'
 
@@ -64,12 +87,25 @@ FUNCTIONS = {
     **dict.fromkeys(("mean", "average"), _AVG),
     "median": 'Use rr.quantile("amount", 0.5)',
     **dict.fromkeys(("std", "stdev"), 'Use rr.stddev("amount")'),
+    **dict.fromkeys(
+        ("var", "variance"), 'There is rr.stddev("amount"); its square is the variance: select("s * s as var")'
+    ),
+    **dict.fromkeys(
+        ("lag", "lead", "prev", "next", "first_value", "last_value"),
+        'Use match: stream.match("a b", by="user", measures={"before": "a.amount", "after": "b.amount"}), or apply',
+    ),
+    **dict.fromkeys(
+        ("row_number", "rank", "dense_rank", "ntile"), 'Use top(3, "amount desc", per="user", rank="place")'
+    ),
     **dict.fromkeys(("nunique", "n_unique", "count_distinct", "countDistinct"), 'Use rr.distinct("user")'),
     "approx_count_distinct": 'Use rr.approx_distinct("user")',
     **dict.fromkeys(("percentile", "percentile_approx"), 'Use rr.quantile("amount", 0.99)'),
     **dict.fromkeys(("collect_list", "collect_set", "array_agg"), 'Use rr.collect("item")'),
     **dict.fromkeys(("len", "size"), "Use rr.count()"),
     **dict.fromkeys(("tumble", "TumblingEventTimeWindows", "TumblingWindow", "window"), 'Use rr.tumbling("1 minute")'),
+    **dict.fromkeys(
+        ("Window", "windows", "TimeWindow"), 'Use stream.window(rr.tumbling("1 minute"), by="user").agg(…)'
+    ),
     **dict.fromkeys(("hop", "HoppingWindow"), 'Use rr.hopping("1 hour", every="5 minutes")'),
     **dict.fromkeys(("col", "lit", "expr", "when", "functions", "F"), _SQL),
     **dict.fromkeys(("App", "Dataflow", "Application", "Pipeline"), 'Use rr.Flow("name")'),
@@ -83,6 +119,11 @@ FLOW_METHODS = {
     **dict.fromkeys(
         ("source", "read", "from_topic", "from_source", "add_source", "readStream", "input", "consume"), _READ
     ),
+    **dict.fromkeys(("fromSource", "addSource", "readTopic", "read_stream", "from_kafka", "fromTopic"), _READ),
+    **dict.fromkeys(
+        ("sql", "executeSql", "execute_sql", "query", "createDataFrame"),
+        'A flow is built of nodes, with SQL inside: flow.stream(…).where("amount > 5"); views are asked: river.view("v").sql(…)',
+    ),
     **dict.fromkeys(("sink", "output", "add_sink", "write", "writeStream", "to", "sink_to", "table_view"), _END),
     **dict.fromkeys(("run", "start", "execute", "process"), _RUN),
     **dict.fromkeys(
@@ -90,3 +131,14 @@ FLOW_METHODS = {
         'Streams and tables have it: flow.stream(…).where("amount > 5")',
     ),
 }
+
+COLUMN_METHODS = {
+    **dict.fromkeys(("notnull", "notna", "is_not_null", "isnotnull"), 'Write "amount is not null"'),
+    **dict.fromkeys(("isnull", "isna", "is_null"), 'Write "amount is null"'),
+    **dict.fromkeys(("isin", "is_in"), 'Write "status in (1, 2)"'),
+    **dict.fromkeys(("fillna", "fill_null"), 'Write "coalesce(amount, 0)"'),
+    **dict.fromkeys(("astype", "cast"), 'Write "cast(amount as double)"'),
+    **dict.fromkeys(("contains", "startswith", "endswith"), "Write \"name like '%tea%'\", or startswith(name, 'tea')"),
+    "between": 'Write "amount between 1 and 5"',
+}
+"""Methods that columns have elsewhere, in the SQL of a condition."""

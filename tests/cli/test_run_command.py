@@ -28,6 +28,7 @@ from riverrun.cli import main
 from riverrun.cli.run_lines import describe
 from riverrun.ending import EndingSignals
 from riverrun.errors import Unavailable
+from riverrun.position import Position
 from riverrun.river import River
 from riverrun.runtime.status import FlowState, FlowStatus, Lag, RebuildProgress
 
@@ -80,6 +81,37 @@ def test_a_rebuild_shows_how_far_it_is(riverrun: Any, monkeypatch: pytest.Monkey
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ((), None),
+        (("now",), "latest"),
+        (("earliest",), "earliest"),
+        (("orders@0:17",), Position.parse("orders@0:17")),
+        (("2026-01-31 12:00",), datetime(2026, 1, 31, 12, tzinfo=UTC)),
+    ],
+)
+def test_where_alerts_begin(riverrun: Any, monkeypatch: pytest.MonkeyPatch, said: tuple[str, ...], meant: Any) -> None:
+    Path("shop.py").write_text(FLOW)
+    asked: list[Any] = []
+
+    def run(river: River, flow: Any, rebuild: bool = False, alerts_from: object = None) -> None:
+        asked.append(alerts_from)
+        raise Unavailable("Spark is not installed here")
+
+    monkeypatch.setattr(River, "run", run)
+    riverrun("run", "shop.py", "--once", *(part for one in said for part in ("--alerts-from", one)))
+    assert asked == [meant]
+
+
+def test_a_place_for_alerts_that_cannot_be_read_is_refused_before_anything_starts(riverrun: Any) -> None:
+    Path("shop.py").write_text(FLOW)
+    made = riverrun("run", "shop.py", "--alerts-from", "yesterday")
+    assert (made.code, made.out) == (2, "")
+    assert "not a position or a time: 'yesterday'" in made.error
+    assert not Path("river").exists()
+
+
 def test_events_are_accepted_and_asking_is_answered_before_spark_is_there(
     riverrun: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +138,35 @@ def test_events_are_accepted_and_asking_is_answered_before_spark_is_there(
     state = {name: found["flow"][name] for name in ("flow", "here", "state", "reason")}
     assert state == {"flow": "shop", "here": True, "state": "starting", "reason": "Spark is being started"}
     assert found["flow"]["lag"]["rows"] == 1
+
+
+LOADED = """
+import os, sys
+from riverrun.cli import main
+from riverrun.cli.run_lines import RunLines
+
+def say(self, text):
+    if text.startswith("served at"):
+        print(*sorted(sys.modules), flush=True)
+        os._exit(0)
+
+RunLines.say = say
+main(["run", "shop.py", "--port", "0"])
+"""
+
+
+def test_what_computes_is_loaded_after_the_port_is_bound(tmp_path: Path) -> None:
+    """`riverrun run` listens within two seconds: what takes long to import is imported beside it."""
+    (tmp_path / "shop.py").write_text(FLOW)
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    loaded = set(done.stdout.split())
+    assert "riverrun.serve.pages.rules_page" in loaded
+    later = {"duckdb", "numba", "pandas", "pyspark", "tantivy"}
+    later |= {"riverrun.expressions", "riverrun.kernels.tumbling", "riverrun.patterns.matcher", "riverrun.rules.rule"}
+    assert not later & loaded
 
 
 def test_where_a_run_is_before_its_first_epoch() -> None:

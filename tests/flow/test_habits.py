@@ -29,6 +29,8 @@ from riverrun.flow.table import Table
         (lambda s: s.merge(s), r"Use join\("),
         (lambda s: s.drop_duplicates("user"), r"Use dedupe\("),
         (lambda s: s.sink_to("x"), r"flow\.view\("),
+        (lambda s: s.timeWindow("1 minute"), r"Use window\(rr\.tumbling"),
+        (lambda s: s.cache(), "is computed once"),
         (lambda s: s.wher("x"), "Did you mean 'where'"),
         (lambda s: s.window(rr.tumbling("1 minute")).count(), r"it is finished by agg. Write .agg\("),
         (lambda s: s.group("user").sum("amount"), r"it is finished by agg. Write .agg\("),
@@ -45,6 +47,39 @@ def test_methods_of_other_libraries_are_answered_with_ours(
 @pytest.mark.parametrize(
     ("typed", "ours"),
     [
+        (lambda t: t.groupBy("user"), r"Use group\(.*windows are of streams"),
+        (lambda t: t.drop_duplicates("user"), r"one row for each key.*latest\("),
+        (lambda t: t.dropDuplicates("user"), r"one row for each key.*latest\("),
+        (lambda t: t.rolling("1 minute"), "windows are of streams"),
+        (lambda t: t.timeWindow("1 minute"), "windows are of streams"),
+        (lambda t: t.merge(t), r"Use join\(other, on=\"user\", how=\"left\"\)$"),
+        (lambda t: t.merge_asof(t), r"stream.as_of\(table"),
+        (lambda t: t.toTable(), "It is a table"),
+        (lambda t: t.sort_values("n"), r"Use top\("),
+        (lambda t: t.cache(), "is computed once"),
+    ],
+)
+def test_tables_are_answered_with_what_tables_have(orders: Stream, typed: Callable[[Any], object], ours: str) -> None:
+    table = orders.group("user").agg(n=rr.count())
+    with pytest.raises(AttributeError, match=rf"test_habits.py:\d+: a table has no .*{ours}"):
+        typed(table)
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [("var", "rr.stddev"), ("Window", r"stream.window\("), ("lag", "Use match"), ("row_number", r"rank=\"place\"")],
+)
+def test_functions_that_are_something_else_here(name: str, ours: str) -> None:
+    with pytest.raises(AttributeError, match=rf"has no attribute '{name}'. .*{ours}"):
+        getattr(rr, name)
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        (lambda f: f.fromSource("orders"), r"Use flow.stream\("),
+        (lambda f: f.addSource("orders"), r"Use flow.stream\("),
+        (lambda f: f.sql("select 1"), "with SQL inside"),
         (lambda f: f.source("orders"), r"Use flow.stream\("),
         (lambda f: f.sink("orders"), r"flow.view\("),
         (lambda f: f.where("n > 1"), "Streams and tables have it"),
@@ -87,3 +122,27 @@ def test_a_flow_shows_what_people_use() -> None:
     shown = {name for name in dir(rr.Flow) if not name.startswith("_")}
     results = {"alert", "topic", "view"}
     assert shown == {"ends", "inputs", "nodes", "render", "stream", "table", "to_json", "topics", *results}
+
+
+@pytest.mark.parametrize(
+    ("condition", "ours"),
+    [
+        ("amount in [1, 2]", r"Write in \(…\)"),
+        ("amount IN[1]", r"Write in \(…\)"),
+        ("user.notnull()", "is not null"),
+        ("amount > 1 and user.isna()", "is null"),
+        ("user.isin(['ada'])", "in \\(1, 2\\)"),
+        ("user.str.upper() = 'ADA'", "SQL has functions"),
+    ],
+)
+def test_methods_of_columns_in_sql_are_refused_where_they_are_written(
+    orders: Stream, condition: str, ours: str
+) -> None:
+    with pytest.raises(Invalid, match=rf"test_habits.py:\d+: .*{ours}"):
+        orders.where(condition)
+
+
+@pytest.mark.parametrize("kind", ["datetime64[ns]", "datetime64[us, UTC]", "datetime64"])
+def test_times_of_numpy_are_timestamps(kind: str) -> None:
+    with pytest.raises(Invalid, match="Write timestamp"):
+        rr.Flow("shop").stream("orders", f"at {kind}")

@@ -179,3 +179,17 @@ def test_different_keys_have_different_texts(keys: list[tuple[str | None, int | 
     )
     texts_of = key_text(batch, ["a", "b"]).to_pylist()
     assert len(set(texts_of)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"s": 5}, "column 's': expected `str | null`, got `int`"),
+        ({"b": 1}, "column 'b': expected `bool | null`, got `int`"),
+        ({"n": 300}, "column 'n': expected `int` <= 127, not 300"),
+    ],
+)
+def test_a_number_is_repeated_where_it_is_too_large_and_not_where_it_is_of_another_type(row: dict, said: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        row_schema("s string, b boolean, n tinyint").batch([row])
+    assert str(caught.value) == f"topic t, row 0, {said}"

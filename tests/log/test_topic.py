@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import riverrun as rr
 from riverrun.log.memory import MemoryLog
+from riverrun.log.segment import Segment, list_segments
 from riverrun.log.stored_spec import StoredSpec
 from riverrun.log.topic_backend import TopicBackend
+from riverrun.settings import Settings
+
+BASE = datetime(2026, 1, 1, tzinfo=UTC)
 
 WHAT_IT_IS = {"name", "spec", "schema", "partitions", "times", "settings", "describe"}
 WRITING = {"append", "checked", "advance", "delete", "producer", "last_sequence", "raise_fence"}
@@ -70,3 +76,19 @@ def test_closing_a_topic_closes_its_producers_even_if_they_fail(tmp_path: Path) 
         with pytest.raises(rr.Unavailable, match="the disk is gone; 1 rows that were sent are not in the topic"):
             topic.close()
         assert not topic.backend.is_open
+
+
+def test_segments_roll_by_what_was_appended_after_their_head(open_topic: Any) -> None:
+    """A segment begins with all that is known of producers. Where that alone is larger than a segment should be, an append
+    does not begin another one for it."""
+    topic = open_topic(settings=Settings(segment_bytes=16 << 10))
+    for number in range(600):
+        topic.append(
+            [{"k": "a", "at": BASE}], producer=f"a producer with a name that is rather long {number}", sequence=1
+        )
+    directory = topic.backend.journal.directory
+    rolled = list_segments(directory)
+    assert Segment(directory, rolled[-1]).data_begin > 16 << 10
+    for _ in range(10):
+        topic.append([{"k": "b", "at": BASE}])
+    assert len(list_segments(directory)) <= len(rolled) + 1

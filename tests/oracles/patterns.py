@@ -57,7 +57,7 @@ class MatchSetting:
 
 @dataclass(frozen=True)
 class ExpectedMatch:
-    """What became of a start row: match, timed out, misplaced or given up."""
+    """What became of a start row: match, timed out, misplaced or given up; or that it is open, as rows may still come."""
 
     outcome: str
     taken: Taken
@@ -73,12 +73,19 @@ class _Reached:
 
 
 def matches(
-    pattern: MatchPattern, conditions: Conditions, rows: Sequence[Row], setting: MatchSetting
+    pattern: MatchPattern,
+    conditions: Conditions,
+    rows: Sequence[Row],
+    setting: MatchSetting,
+    watermark: int | None = None,
 ) -> list[ExpectedMatch]:
-    """Everything that a whole sequence gives, in order."""
+    """Everything that a whole sequence gives, in order; or what is decided of one whose next row is not older than the
+    watermark."""
     found, start = [], 0
     while start < len(rows):
-        result = _Start(pattern, conditions, rows, setting, start).result()
+        result = _Start(pattern, conditions, rows, setting, start, watermark).result()
+        if result is not None and result.outcome == "open":
+            break
         if result is None:
             start += 1
             continue
@@ -108,12 +115,20 @@ def _target(after: str, taken: Taken, start: int) -> int | None:
 
 class _Start:
     def __init__(
-        self, pattern: MatchPattern, conditions: Conditions, rows: Sequence[Row], setting: MatchSetting, start: int
+        self,
+        pattern: MatchPattern,
+        conditions: Conditions,
+        rows: Sequence[Row],
+        setting: MatchSetting,
+        start: int,
+        watermark: int | None,
     ) -> None:
         self.pattern, self.conditions, self.rows, self.setting, self.start = pattern, conditions, rows, setting, start
         last = len(rows)
+        self.open = watermark is not None
         if setting.within is not None:
             deadline = rows[start]["time"] + setting.within
+            self.open = watermark is not None and watermark <= deadline
             last = sum(row["time"] <= deadline for row in rows)
         self.capped = last > start + setting.limit
         self.stop = start + setting.limit if self.capped else last
@@ -124,10 +139,14 @@ class _Start:
             if reached.asks:
                 if self.capped:
                     return ExpectedMatch("given up", ())
+                if self.open:
+                    return ExpectedMatch("open", ())
                 timed_out = timed_out or reached.taken
             elif not any(self.follows(name, reached) for name in self.pattern.absent):
                 if self.pattern.absent and self.capped:
                     return ExpectedMatch("given up", ())
+                if self.pattern.absent and self.open:
+                    return ExpectedMatch("open", ())
                 return ExpectedMatch("match", reached.taken)
         return ExpectedMatch("timed out", timed_out) if timed_out and self.setting.timeouts else None
 

@@ -11,7 +11,9 @@ from typing import Any
 import riverrun as rr
 from random_programs.oracle.evaluation import Evaluation
 from random_programs.oracle.facts import END, NEVER
+from random_programs.oracle.pattern_nodes import Match
 from random_programs.oracle.sources import Source
+from random_programs.oracle.stream_nodes import JoinStreams
 from random_programs.oracle.windows import Window
 from random_programs.program import Operation, Outlet, Program
 from random_programs.recorded_run import Recording, run
@@ -147,8 +149,13 @@ class Comparison:
         used = self._used()
         for operation in self._program.operations:
             node = self._oracle.nodes[operation.name]
-            if isinstance(node, Window) and operation.options["late"][0] == "side" and operation.name in used:
+            if operation.name not in used:
+                continue
+            if isinstance(node, Window | Match) and operation.options["late"][0] == "side":
                 expected.setdefault(operation.options["late"][1], []).extend(node.aside)
+            if isinstance(node, JoinStreams):
+                for topic, rows in node.aside.items():
+                    expected.setdefault(topic, []).extend(rows)
         for topic, rows in expected.items():
             self._same(f"at the end, topic {topic}", self._recording.result.topics[topic], rows)
         for read in self._program.reads:

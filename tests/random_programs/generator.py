@@ -10,7 +10,7 @@ from random_programs.outlets import make_outlets
 from random_programs.program import Program, TopicRead
 from random_programs.scripts import make_script
 from random_programs.shapes import shape_of, shape_of_read
-from random_programs.values import FEW, INTEGRAL, MANY, NUMERIC, at
+from random_programs.values import FEW, INTEGRAL, MANY, NESTED, NUMERIC, at
 
 KEY_TYPES = ["int", "string", "bigint", "smallint", "tinyint", "boolean", "date"]
 
@@ -50,6 +50,12 @@ def _read(dice: random.Random, number: int, key: str, group: str) -> TopicRead:
     if key in INTEGRAL and dice.random() < 0.3:
         key = dice.choice([*INTEGRAL, "double"]) if not table else dice.choice(INTEGRAL)
     columns = {"k": key, "g": group, "v": dice.choice(NUMERIC), "w": dice.choice(list(MANY)), "at": "timestamp"}
+    if dice.random() < 0.5:
+        columns["q" if table else "t"] = "string"
+    if not table and dice.random() < 0.2:
+        columns["sent"] = "timestamp"
+    if dice.random() < 0.1:
+        columns["deep"] = NESTED
     named = not table and dice.random() < 0.25
     if named:
         columns["p"] = "string"

@@ -8,7 +8,7 @@ from typing import Any
 
 from random_programs.program import Operation, Program
 from random_programs.shapes import ARRAY, STRUCT, Shape, joining
-from random_programs.sql_maker import aggregations, condition, expression
+from random_programs.sql_maker import COMPARED, aggregations, condition, expression
 from random_programs.values import FEW, MANY, NUMERIC
 
 Shapes = Mapping[str, Shape]
@@ -24,6 +24,9 @@ WEIGHTS = {
     "dedupe": 3,
     "sample": 2,
     "apply": 2,
+    "clock": 4,
+    "match": 5,
+    "percolate": 9,
     "group": 5,
     "latest": 4,
     "top": 5,
@@ -35,6 +38,7 @@ WEIGHTS = {
     "as_of": 5,
     "join_tables": 5,
 }
+_PATTERNS = ["a b", "a -> b", "a b+ c", "a+ b", "a+? b", "a b?", "a (b | c) a", "permute(a, b)", "a !c -> b"]
 _BOUNDS = [(-5, 5), (0, 10), (0, 0), (-10, 0), (2, 8), (-8, -2), (-3, 7)]
 
 
@@ -61,11 +65,11 @@ class NodeMaker:
 
     def _any(self) -> str:
         """One of the nodes, rather a late one."""
-        names = list(self._shapes)
+        names = [name for name, shape in self._shapes.items() if not shape.last]
         return names[-1] if self._dice.random() < 0.4 else self._dice.choice(names)
 
     def _others(self, table: bool) -> list[str]:
-        return [name for name, shape in self._shapes.items() if shape.table == table]
+        return [name for name, shape in self._shapes.items() if shape.table == table and not shape.last]
 
     def _where(self, input: str, shape: Shape) -> Made:
         asked = condition(self._dice, shape)
@@ -89,6 +93,7 @@ class NodeMaker:
             name
             for name in self._others(shape.table)
             if set(self._shapes[name].columns) == set(shape.columns)
+            and (shape.table or (shape.timed and self._shapes[name].timed))
             and all(
                 kind == self._shapes[name].columns[column]
                 or {kind, self._shapes[name].columns[column]} <= {"tinyint", "smallint", "int", "bigint", "double"}
@@ -120,6 +125,44 @@ class NodeMaker:
         if shape.table or shape.retracts or shape.ties != "log" or not alone or "k" not in shape.columns:
             return None
         return (input,), {"by": ("k",), "output": f"k {shape.columns['k']}, n bigint"}
+
+    def _clock(self, input: str, shape: Shape) -> Made:
+        reads = [read for read in self._program.reads if read.name == input and not read.table and read.time]
+        if not reads or "sent" not in shape.columns or reads[0].max_skew is not None or "k" not in shape.columns:
+            return None
+        alone = self._program.partitions == 1
+        return (input,), {"occurred": "at", "sent": "sent", "by": ("k",), "one_partition": alone}
+
+    def _match(self, input: str, shape: Shape) -> Made:
+        measured = shape.of(*MANY)
+        if shape.table or shape.retracts or shape.ties != "log" or not measured or not shape.of(*COMPARED):
+            return None
+        pattern = self._dice.choice(_PATTERNS)
+        used = [name for name in "abc" if name in pattern.replace("permute", "")]
+        asked = {name: condition(self._dice, shape) for name in used if self._dice.random() < 0.6}
+        endless = "+" in pattern or "->" in pattern  # attempts would stay open for ever
+        within = self._dice.choice([4, 10, 30] if endless else [None, 4, 10, 30])
+        late = self._dice.choice(
+            [("drop",), ("drop",), ("side", f"late-{len(self._shapes)}"), ("correct", self._dice.choice([5, 20]))]
+        )
+        return (input,), {
+            "pattern": pattern,
+            "define": asked,
+            "by": self._few(shape, 1),
+            "within": within,
+            "after": self._dice.choice(["skip past last", "skip to next"]),
+            "measured": self._dice.choice(measured),
+            "late": late,
+        }
+
+    def _percolate(self, input: str, shape: Shape) -> Made:
+        tables = [name for name in self._others(True) if {"q"} < set(self._shapes[name].columns)]
+        tables = [name for name in tables if self._shapes[name].key and not self._shapes[name].hidden_key]
+        if shape.table or shape.retracts or "t" not in shape.columns or not tables:
+            return None
+        if any(name.endswith("_query") for name in shape.columns) or STRUCT in shape.columns.values():
+            return None
+        return (input, self._dice.choice(tables)), {"text": "t", "query": "q"}
 
     def _group(self, input: str, shape: Shape) -> Made:
         by = self._few(shape)
@@ -162,7 +205,7 @@ class NodeMaker:
         return (input,), {"earlier": every * self._dice.randint(1, 3)}
 
     def _window(self, input: str, shape: Shape) -> Made:
-        if shape.table or STRUCT in shape.columns.values():
+        if shape.table or not shape.timed:
             return None
         window = self._dice.choice(
             [
@@ -173,11 +216,16 @@ class NodeMaker:
                 ("session", self._dice.choice([3, 5, 10])),
             ]
         )
+        by = self._few(shape, 1)
+        # Which of several rows of one time a sliding window belongs to, nothing says.
+        kept = [name for name in shape.of(*MANY) if name not in by and name not in ("window_start", "window_end")]
+        keep = tuple(kept[:1]) if window[0] == "sliding" and shape.apart and self._dice.random() < 0.5 else ()
         late = self._dice.choice(["drop", "drop", "side", "correct"])
         options = {"drop": (), "side": (f"late-{len(self._shapes)}",), "correct": (self._dice.choice([5, 20]),)}[late]
         return (input,), {
             "window": window,
-            "by": self._few(shape, 1),
+            "by": by,
+            "keep": keep,
             "late": (late, *options),
             "update": self._dice.random() < 0.4,
             "aggregations": aggregations(self._dice, shape, window[0] != "session"),
@@ -201,10 +249,14 @@ class NodeMaker:
     def _pair(self, kind: str, inputs: tuple[str, str], options: dict[str, Any]) -> Made:
         """A join, unless two of its columns would have the same name."""
         shapes = [self._shapes[name] for name in inputs]
-        if any(STRUCT in one.columns.values() for one in shapes):
+        if any(STRUCT in one.columns.values() or not (one.table or one.timed) for one in shapes):
             return None
         if all(mine == theirs for mine, theirs in options["on"].items()):
             options["on"] = list(options["on"])
+        compared = options["on"] if isinstance(options["on"], list) else options["on"].values()
+        others = [name for name in shapes[1].columns if name not in compared]
+        if others and self._dice.random() < 0.2:
+            options["rename"] = {self._dice.choice(others): "renamed"}
         shown = [name for name, _, _ in joining(Operation("", kind, inputs, options), shapes).columns]
         return (inputs, options) if len(shown) == len(set(shown)) else None
 
@@ -215,7 +267,12 @@ class NodeMaker:
         if shape.table or right.table or not on:
             return None
         how = self._dice.choice(["inner", "left", "right", "full"])
-        return self._pair("join_streams", (input, other), {"on": on, "within": self._dice.choice(_BOUNDS), "how": how})
+        names = f"late-{len(self._shapes)}-left", f"late-{len(self._shapes)}-right"
+        late: tuple[Any, ...] = tuple(self._dice.choice([("drop",), ("drop",), ("side", name)]) for name in names)
+        if how == "inner" and self._dice.random() < 0.6:
+            late = (("correct", self._dice.choice([5, 20])),) * 2
+        options = {"on": on, "within": self._dice.choice(_BOUNDS), "how": how, "late": late}
+        return self._pair("join_streams", (input, other), options)
 
     def _lookup(self, input: str, shape: Shape) -> Made:
         tables = [name for name in self._others(True) if self._shapes[name].key and not self._shapes[name].hidden_key]

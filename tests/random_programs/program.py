@@ -181,10 +181,24 @@ def _agg(options: Mapping[str, Any]) -> str:
 
 def _window(options: Mapping[str, Any]) -> str:
     kind, *sizes = options["window"]
-    late = f", late=rr.{options['late'][0]}({', '.join(map(repr, options['late'][1:]))})"
+    late = f", late={_policy(options['late'])}"
     emit = ', emit="update"' if options["update"] else ""
     by = f", by={list(options['by'])!r}" if options["by"] else ""
-    return f"window(rr.{kind}({', '.join(map(repr, sizes))}){by}{late}{emit}).{_agg(options)}"
+    keep = f", keep={list(options['keep'])!r}" if options["keep"] else ""
+    return f"window(rr.{kind}({', '.join(map(repr, sizes))}{keep}){by}{late}{emit}).{_agg(options)}"
+
+
+def _policy(late: tuple[Any, ...]) -> str:
+    return f"rr.{late[0]}({', '.join(map(repr, late[1:]))})"
+
+
+def _match(options: Mapping[str, Any]) -> str:
+    """Without the ids of the matches, which nobody can foretell."""
+    given = {"define": {name: sql(asked) for name, asked in options["define"].items()}, "by": list(options["by"])}
+    given |= {"within": options["within"], "after": options["after"]}
+    given["measures"] = {"rows": "count(*)", "first_of_a": f"first(a.{options['measured']})"}
+    told = "".join(f", {name}={value!r}" for name, value in given.items() if value)
+    return f"match({options['pattern']!r}{told}, late={_policy(options['late'])}).drop('match_id')"
 
 
 def _top(options: Mapping[str, Any]) -> str:
@@ -199,12 +213,17 @@ def _top(options: Mapping[str, Any]) -> str:
 
 def _join(others: tuple[str, ...], options: Mapping[str, Any]) -> str:
     within = f", within={options['within']!r}" if "within" in options else ""
-    return f"join({others[0]}, on={options['on']!r}{within}, how={options['how']!r})"
+    late = f", late=({', '.join(map(_policy, options['late']))})" if "late" in options else ""
+    return f"join({others[0]}, on={options['on']!r}{within}, how={options['how']!r}{_rename(options)}{late})"
+
+
+def _rename(options: Mapping[str, Any]) -> str:
+    return f", rename={options['rename']!r}" if options.get("rename") else ""
 
 
 def _as_of(others: tuple[str, ...], options: Mapping[str, Any]) -> str:
-    late = f"rr.{options['late'][0]}({', '.join(map(repr, options['late'][1:]))})"
-    return f"as_of({others[0]}, on={options['on']!r}, how={options['how']!r}, late={late})"
+    late = _policy(options["late"])
+    return f"as_of({others[0]}, on={options['on']!r}, how={options['how']!r}, late={late}{_rename(options)})"
 
 
 _CALLS: dict[str, Any] = {
@@ -220,6 +239,9 @@ _CALLS: dict[str, Any] = {
     "apply": lambda others, options: (
         f"apply(rr.per_key(count_up), by={list(options['by'])!r}, state='n bigint', output={options['output']!r})"
     ),
+    "clock": lambda others, options: f"clock({options['occurred']!r}, {options['sent']!r}, by={list(options['by'])!r})",
+    "match": lambda others, options: _match(options),
+    "percolate": lambda others, options: f"percolate({others[0]}, {options['text']!r}, query={options['query']!r})",
     "group": lambda others, options: f"group({list(options['by']) or None!r}).{_agg(options)}",
     "latest": lambda others, options: f"latest({list(options['key'])!r})",
     "top": lambda others, options: _top(options),

@@ -77,7 +77,18 @@ def run(program: Program) -> Recording:
         named = [part.name for part in (*program.reads, *program.operations)]
         result = running.result()
         epochs, unread = _epochs(running.plans(), running.log(), running.promises)
-        return Recording(result, epochs, {name: declared[name].node.id for name in named}, unread)
+        return Recording(result, epochs, {name: _id(declared[name].node) for name in named}, unread)
+
+
+def _id(node: Any) -> str:
+    """The node that a line of a program is about: columns may be dropped behind it."""
+    while node.kind in ("drop", "with_columns", "select") and node.inputs[0].kind in (
+        "match",
+        "with_columns",
+        "select",
+    ):
+        node = node.inputs[0]
+    return str(node.id)
 
 
 def _epochs(

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from random_programs.program import Program, TopicRead
-from random_programs.values import FEW, MANY, at, some
+from random_programs.values import DEEP, FEW, MANY, QUERIES, TEXTS, at, some
 from riverrun.testing import Advance, Append, Crash, Delete, Process, Tick
 
 FAILPOINTS = (
@@ -96,6 +96,14 @@ class RowMaker:
                 row[name] = some(dice, self.pool(kind), 0.0 if name in read.key else 0.12)
             elif name == "p":
                 row[name] = dice.choice(["a", "a", "b"])
+            elif name == "t":
+                row[name] = some(dice, TEXTS)
+            elif name == "q":
+                row[name] = dice.choice(QUERIES)
+            elif name == "deep":
+                row[name] = some(dice, DEEP)
+            elif name == "sent":
+                row[name] = some(dice, [at(self.now + error) for error in (-30, -5, 0, 0, 3, 40)])
             elif name == "at":
                 row[name] = self._time()
             else:

@@ -8,6 +8,7 @@ from typing import Any
 
 from random_programs.expressions import Expression
 from random_programs.oracle.joined import Joined
+from random_programs.oracle.percolation import SUFFIX
 from random_programs.program import Aggregation, Operation, Program, TopicRead
 from random_programs.values import INTEGRAL
 
@@ -34,11 +35,14 @@ class Shape:
     null_key: bool = False
     apart: frozenset[str] | None = None
     full: bool = False
+    untimed: bool = False
+    last: bool = False
+    """Whether only ends may follow."""
 
     @property
     def timed(self) -> bool:
         """Whether it is written down what event time its rows have."""
-        return self.ties is not None or self.window is not None or not self.table
+        return not self.untimed and (self.ties is not None or self.window is not None or not self.table)
 
     def of(self, *kinds: str) -> list[str]:
         """The columns of these types."""
@@ -54,7 +58,7 @@ def shapes(program: Program) -> dict[str, Shape]:
 
 
 def shape_of_read(read: TopicRead, program: Program) -> Shape:
-    columns = dict(read.columns)
+    columns = {name: ARRAY if kind.startswith(ARRAY) else kind for name, kind in read.columns.items()}
     apart = frozenset({read.topic}) if program.distinct_times and read.time else None
     if read.table:
         return Shape(columns, True, read.key, retracts=True, ties="value", versions=True, apart=apart)
@@ -89,11 +93,25 @@ def shape_of(operation: Operation, inputs: Sequence[Shape]) -> Shape:
             return Shape(_grouped(first, options), True, options["by"], retracts=True, ties=None, null_key=True)
         case "latest":
             return replace(first, table=True, key=options["key"], retracts=True, ties="value", null_key=True)
+        case "clock":
+            return replace(first, ties="log" if options["one_partition"] else None, apart=None)
+        case "match":
+            measured = {"rows": "bigint", "first_of_a": first.columns[options["measured"]]}
+            bounds = {"match_start": "timestamp", "match_end": "timestamp"}
+            columns = {**{name: first.columns[name] for name in options["by"]}, **measured, **bounds}
+            retracts = options["late"][0] == "correct"
+            return Shape(columns, False, retracts=retracts, ties=None, receipt=None, last=True)
+        case "percolate":
+            theirs = {
+                f"{name}{SUFFIX}" if name in first.columns else name: kind for name, kind in inputs[1].columns.items()
+            }
+            return replace(first, columns={**first.columns, **theirs}, ties=None, receipt=None, apart=None)
         case "window":
-            key = (*options["by"], "window_start", "window_end")
+            key = (*options["by"], *options["keep"], "window_start", "window_end")
             retracts = options["late"][0] == "correct" or options["update"] or options["window"][0] == "session"
             return Shape(
-                _grouped(first, options, {"window_start": "timestamp", "window_end": "timestamp"}),
+                _grouped(first, options, {"window_start": "timestamp", "window_end": "timestamp"})
+                | {name: first.columns[name] for name in options["keep"]},
                 True,
                 key,
                 retracts=retracts or first.retracts,
@@ -112,7 +130,7 @@ def shape_of(operation: Operation, inputs: Sequence[Shape]) -> Shape:
             return Shape({**first.columns, **rank}, True, key, hidden, True, ties, null_key=True, full=first.full)
         case "changes":
             columns = {"_op": "string", "_before": STRUCT, "_after": STRUCT}
-            return Shape(columns, False, ties=None, receipt=None)
+            return Shape(columns, False, ties=None, receipt=None, untimed=not first.timed)
         case "apply":
             columns = {**{name: first.columns[name] for name in options["by"]}, "n": "bigint"}
             return Shape(columns, False, ties=None, receipt=None)
@@ -161,7 +179,7 @@ def joining(operation: Operation, inputs: Sequence[Shape]) -> Joined:
         mine for mine, theirs in pairs.items() if common([left.columns[mine], right.columns[theirs]]) == "double"
     ]
     extra = ["_version"] if operation.kind == "as_of" else []
-    return Joined(on, list(left.columns), [*right.columns, *extra], doubles)
+    return Joined(on, list(left.columns), [*right.columns, *extra], doubles, operation.options.get("rename"))
 
 
 def common(kinds: Sequence[str]) -> str:

@@ -8,9 +8,10 @@ import pytest
 
 from random_programs.comparison import Difference, check, differences
 from random_programs.generator import generate
+from random_programs.nodes import WEIGHTS
 from random_programs.program import Program
 from random_programs.shrinker import shrink
-from riverrun.kernels import dedupe, join_streams
+from riverrun.kernels import dedupe, join_streams, match
 
 
 def test_a_seed_is_one_program() -> None:
@@ -35,7 +36,7 @@ def test_a_program_is_made_small_as_long_as_it_fails() -> None:
     assert len(small.text()) < len(program.text())
 
 
-@pytest.mark.parametrize(("kernel", "seed"), [(join_streams, 1), (dedupe, 16)])
+@pytest.mark.parametrize(("kernel", "seed"), [(join_streams, 91), (dedupe, 39), (match, 2)])
 def test_a_kernel_with_one_comparison_wrong_is_noticed(
     monkeypatch: pytest.MonkeyPatch, kernel: ModuleType, seed: int
 ) -> None:
@@ -53,3 +54,13 @@ def test_rows_are_compared_as_sets_with_floats_that_are_close() -> None:
         f"not expected: {rows[1]}",
     ]
     assert differences(rows[:1], []) == ["not expected: {'k': None, 'x': nan}"]
+
+
+def test_every_operator_is_among_the_programs_of_a_seeded_hundred() -> None:
+    kinds = {one.kind for seed in range(100) for one in generate(seed).operations}
+    assert kinds == set(WEIGHTS)
+    options = [one for seed in range(100) for one in generate(seed).operations]
+    late = {policy[0] for one in options if one.kind == "join_streams" for policy in one.options["late"]}
+    assert late == {"drop", "side", "correct"}
+    assert any(one.options.get("rename") for one in options)
+    assert any(one.options.get("keep") for one in options)

@@ -55,6 +55,13 @@ MANY: dict[str, list[Any]] = {
 }
 """Values that computations get wrong, beside ordinary ones."""
 
+NESTED = "array<struct<a: int, b: string>>"
+DEEP: list[Any] = [[], [{"a": 1, "b": "x"}], [{"a": None, "b": ""}, {"a": 2, "b": None}]]
+"""Values of that, which nodes hand on and do not look into."""
+
+TEXTS = ["red shoes", "Shoes, red", "red", "a shoe", "", "blue shoes and a red hat"]
+QUERIES = ["red", "red shoes", "red OR hat", "red AND NOT shoes", '"red shoes"', "t:shoes", "sho*", "NOT red"]
+
 INTEGRAL = ("tinyint", "smallint", "int", "bigint")
 NUMERIC = (*INTEGRAL, "float", "double", "decimal(12,2)")
 

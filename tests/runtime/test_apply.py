@@ -136,7 +136,15 @@ def of_another_card(rows: pl.DataFrame) -> pl.DataFrame:
     ("step", "message"),
     [
         (lambda state, rows, clock: rows, "must return two Polars frames"),
-        (lambda state, rows, clock: 1 / 0, "failed: ZeroDivisionError: division by zero"),
+        (
+            lambda state, rows, clock: 1 / 0,
+            f"failed, given 1 row, the first with card = a, amount = 1.0, at = {at(0)}, _time = {at(0)}: ZeroDivisionError",
+        ),
+        (
+            rr.per_key(lambda state, rows, clock: (None, [{"n": 1 // (rows[0]["amount"] - 1)}])),
+            f"it fails for card = a, given 1 row, the first with amount = 1.0, at = {at(0)}, _time = ",
+        ),
+        (rr.per_key(lambda state, rows, clock: 3), "it fails for card = a, given 1 row"),
         (returns(lambda rows: rows, nothing), "what to remember has no column 'n', 'total'"),
         (returns(lambda rows: pl.concat([counted(rows)] * 2), nothing), "remembers a key twice"),
         (returns(of_another_card, nothing), "remembers a key that it was not given"),

@@ -151,3 +151,15 @@ def test_an_expression_that_fails_is_named_as_and_where_it_was_written() -> None
     source = Path(__file__).read_text(encoding="utf-8").splitlines()
     line = int(str(caught.value).split(":")[1])
     assert "priced = rows.with_columns(" in source[line - 1]
+
+
+def test_behind_a_node_its_name_and_the_row_are_named() -> None:
+    """Such a row has no position in a topic; the key and what the expression reads say which it is."""
+    flow = Flow("shop")
+    per_user = orders(flow).group("user").agg(times=count(), all=sum("n")).named("per user")
+    flow.view("shares", per_user.with_columns(share="times / all"))
+    with pytest.raises(Invalid) as caught:
+        run_flow(flow, {"orders": [order("ada", 1, 2), order("bob", 2, 0)]})
+    said = str(caught.value)
+    assert "times / all fails on a row of per user (times = 1, all = 0, user = bob): division by zero" in said
+    assert "@" not in said

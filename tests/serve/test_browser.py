@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from riverrun.river import River
+from riverrun.runtime.rule_topic import open_rules
 from riverrun.serve.guard import Guard
 from riverrun.serve.server import Background, serve_in_background
 from riverrun.serve.tokens import line
@@ -44,8 +45,18 @@ PAGES = (
     "/ui/ledger",
     "/ui/epochs",
 )
-QUIET = ("/ui/groups", "/ui/groups/warehouse-of-the-north", "/ui/history", "/ui/alerts")  # change seldom
+QUIET = ("/ui/groups", "/ui/groups/warehouse-of-the-north", "/ui/history", "/ui/alerts", "/ui/rules")  # change seldom
 PATIENCE = 15_000  # milliseconds
+RULES = [
+    {
+        "rule_id": "card-testing-with-many-small-payments-before-a-large-one",
+        "pattern": "small{5,} -> large",
+        "define": '{"small": "amount < 2 and currency = first(small.currency)", "large": "amount > 500"}',
+        "within": "10 minutes",
+        "enabled": True,
+    },
+    {"rule_id": "x", "pattern": "a !b -> c", "enabled": False},
+]
 
 pytestmark = [
     pytest.mark.skipif(not os.path.exists(CHROMIUM), reason=f"there is no browser at {CHROMIUM}"),
@@ -63,6 +74,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[River]:
         people.act(200, 10)
         with river.topic("orders").consumer("warehouse-of-the-north") as consumer:
             consumer.poll(5)  # and is behind from then on
+        open_rules(river, "rules").append(RULES)
 
         def live() -> None:
             while not stop.wait(0.5):

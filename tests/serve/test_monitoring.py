@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from riverrun.river import River
+from riverrun.runtime.ledger import LedgerEntry
 from riverrun.runtime.status import SourceStatus
 from riverrun.serve.server import Background
 from serve.conftest import CommittedFlow, order
@@ -81,3 +82,10 @@ def test_panels_have_their_own_places() -> None:
     panels = json.loads((FOLDER / "grafana-dashboard.json").read_text())["panels"]
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
     assert len(places) == len({panel["id"] for panel in panels}) == len(panels)
+
+
+def test_nodes_are_called_by_the_names_that_the_flow_gives_them(serve: Callable[..., Background]) -> None:
+    named = LedgerEntry("window-1", "in", read=9, accepted=9, name="per minute")
+    text = httpx.get(f"{serve(TellingRun(ledger=(named,))).url}/metrics").text
+    assert 'riverrun_rows_total{flow="shop",input="in",kind="accepted",node="per minute"} 9.0' in text
+    assert "window-1" not in text

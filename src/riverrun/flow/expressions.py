@@ -21,6 +21,9 @@ from riverrun.flow.inference import infer
 from riverrun.flow.parser import parse
 from riverrun.flow.schema import BOOLEAN, HIDDEN, Schema
 from riverrun.flow.text import Reference
+from riverrun.habits import COLUMN_METHODS
+
+_CALLS = 'SQL has functions: "upper(name)"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +213,13 @@ class _Reading:
             self.refuse("has a query inside", hint="Join the other table instead")
         if tree.find(exp.Window) or WINDOWS & set(calls):
             self.refuse("is about other rows too (a window function)", hint="Use .window(…), .top(…) or .group(…)")
+        for one, other in pairwise(tokens):
+            if one.text.lower() == "in" and other.text == "[":
+                self.refuse("has a list in brackets", hint='Write in (…): "status in (1, 2)"')
+        for part in tree.find_all(exp.Dot):
+            of = next(part.find_all(exp.Identifier, bfs=False)).name
+            if isinstance(part.expression, exp.Func) and of in self.schema:
+                self.refuse(f"calls a method of {of!r}", hint=COLUMN_METHODS.get(part.expression.name.lower(), _CALLS))
         any_of = any(not isinstance(part.parent, exp.Binary) for part in tree.find_all(exp.Any))
         if any_of or tree.find(exp.AggFunc) or AGGREGATES & set(calls):
             self.refuse("aggregates, and this is about one row", hint="Use .group(…).agg(…) or .window(…).agg(…)")

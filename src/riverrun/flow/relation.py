@@ -21,7 +21,7 @@ from riverrun.flow.operators.top import Top
 from riverrun.flow.operators.transform import Transform
 from riverrun.flow.place import caller, declaration
 from riverrun.flow.schema import Schema, comparable, is_key
-from riverrun.habits import METHODS
+from riverrun.habits import METHODS, TABLE_METHODS
 
 if TYPE_CHECKING:
     from riverrun.flow.table import Table
@@ -273,4 +273,5 @@ def missing(here: str, there: str, name: str, rows: Relation, other: type[Relati
     if name in rows.schema:
         return Misplaced(f"{place}: {name} is a column of this {here}", hint=_IN_QUOTES)
     known = [name for name in dir(type(rows)) if not name.startswith("_")]
-    return Misplaced(f"{place}: a {here} has no {name!r}", hint=METHODS.get(name) or did_you_mean(name, known))
+    known_elsewhere = {**METHODS, **TABLE_METHODS} if here == "table" else METHODS
+    return Misplaced(f"{place}: a {here} has no {name!r}", hint=known_elsewhere.get(name) or did_you_mean(name, known))

@@ -48,7 +48,7 @@ from riverrun.flow.windows import (
     late_policy,
 )
 from riverrun.patterns.language import parse
-from riverrun.patterns.matcher import LARGEST_LIMIT, LIMIT
+from riverrun.patterns.tables import LARGEST_LIMIT, LIMIT
 
 
 class Stream(Relation):

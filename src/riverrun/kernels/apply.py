@@ -19,7 +19,9 @@ import polars as pl
 from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME
 from riverrun.durations import from_micros
 from riverrun.errors import Invalid, RiverrunError
+from riverrun.figures import plural
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Counts, EpochClock, Step
+from riverrun.kernels.shown_values import shown
 from riverrun.kernels.standing import counted, standing
 from riverrun.kernels.weights import refuse_retractions, weighted
 from riverrun.state.equality import equijoin
@@ -127,7 +129,7 @@ class ApplyKernel:
         except RiverrunError as error:
             raise Invalid(f"{self.who}: {error.message}", hint=error.hint) from error
         except Exception as error:
-            raise Invalid(f"{self.who} failed: {type(error).__name__}: {error}") from error
+            raise Invalid(f"{self.who} failed{_given(rows)}: {type(error).__name__}: {error}") from error
         if not isinstance(made, tuple) or len(made) != 2 or not all(isinstance(one, pl.DataFrame) for one in made):
             raise Invalid(f"{self.who} must return two Polars frames: what to remember, and what to hand on")
         return made
@@ -203,3 +205,10 @@ class ApplyKernel:
         partition = np.where(fits, filled(rows.get_column(PARTITION), 0), upper >> 6).astype(np.int32)
         offset = np.where(fits, (offset << _MADE) + nth, hashed)
         return beside(rows, [series(PARTITION, partition), series(OFFSET, offset)])
+
+
+def _given(rows: pl.DataFrame) -> str:
+    """What a function was given, for who looks for the row that it fails on."""
+    if not len(rows):
+        return ", woken without new rows"
+    return f", given {plural(len(rows), 'row')}, the first with {shown(rows.row(0, named=True))}"

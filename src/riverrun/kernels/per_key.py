@@ -8,8 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from riverrun.errors import Invalid
+from riverrun.errors import Invalid, RiverrunError
+from riverrun.figures import plural
 from riverrun.kernels.apply import STAMP, WAKE, ApplyClock, Function
+from riverrun.kernels.shown_values import shown
 
 OneKey = Callable[[dict[str, Any] | None, list[dict[str, Any]], ApplyClock], tuple[Mapping[str, Any] | None, Any]]
 """(what is remembered of the key, its new rows, the clock) → (what to remember, rows to hand on)."""
@@ -37,7 +39,11 @@ def step_by_key(
         for one, named in names.items():
             known = remembered.get(one)
             given = None if known is None else {name: known[name] for name in (*state, WAKE)}
-            kept, made = _result(function(given, arrived.get(one, []), clock))
+            new = arrived.get(one, [])
+            try:
+                kept, made = _result(function(given, new, clock))
+            except Exception as error:
+                raise _failed(named, new, error) from error
             if kept is not None:
                 after.append({**named, **kept})
             out += [{**named, **row} for row in made]
@@ -51,6 +57,15 @@ def _key(row: Mapping[str, Any], by: Sequence[str]) -> tuple[Any, ...]:
     """A key that equals itself, as NaN does not."""
     values = (row[name] for name in by)
     return tuple("NaN" if isinstance(value, float) and isnan(value) else value for value in values)
+
+
+def _failed(key: Mapping[str, Any], rows: list[dict[str, Any]], error: Exception) -> Invalid:
+    """The error of one key: which, and what was given."""
+    first = {name: value for name, value in rows[0].items() if name not in key} if rows else {}
+    given = f"given {plural(len(rows), 'row')}, the first with {shown(first)}" if rows else "woken without new rows"
+    hint = error.hint if isinstance(error, RiverrunError) else None
+    said = error.message if isinstance(error, RiverrunError) else f"{type(error).__name__}: {error}"
+    return Invalid(f"it fails for {shown(key)}, {given}: {said}", hint=hint)
 
 
 def _result(made: Any) -> tuple[Mapping[str, Any] | None, Iterable[Mapping[str, Any]]]:

@@ -230,7 +230,8 @@ class RowSchema:
         if self._fields.get(column) and self._fields[column].type == _TIMESTAMP:
             refusal = self.times.refusal(given[column])
             return self._bad(row, column, refusal.message, refusal.hint)
-        if column in self._fields and isinstance(number := given[column], int) and number.bit_length() <= 256:
+        number = given.get(column) if column in self._fields else None
+        if what.startswith("Expected `int` ") and isinstance(number, int) and number.bit_length() <= 256:  # a bound
             what = f"{what}, not {number}"
         return self._bad(row, column, _lower(what))
 

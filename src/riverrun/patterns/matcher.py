@@ -27,15 +27,20 @@ from riverrun.patterns.coding import coded, is_coded_column, is_real_column, rea
 from riverrun.patterns.conditions import VariableCondition
 from riverrun.patterns.language import parse
 from riverrun.patterns.program import BASES, FUNCTIONS, CodedConstant, RowProgram, RowTotal, RowValue
-from riverrun.patterns.tables import Bits, Found, Op, PatternTables, SearchRules, SequenceRows, Sequences, Skip, Whole
+from riverrun.patterns.tables import (
+    LIMIT,
+    Bits,
+    Found,
+    Op,
+    PatternTables,
+    SearchRules,
+    SequenceRows,
+    Sequences,
+    Skip,
+    Whole,
+)
 from riverrun.patterns.tree import ANY
 from riverrun.state.frames import true
-
-LIMIT = 10_000
-"""Rows of one attempt; what takes more is given up."""
-
-LARGEST_LIMIT = 100_000_000
-"""Twice as many places are counted in 32 bits."""
 
 
 @dataclass(frozen=True)

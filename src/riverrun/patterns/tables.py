@@ -12,6 +12,12 @@ Whole = npt.NDArray[np.int64]
 Real = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint8]
 
+LIMIT = 10_000
+"""Rows of one attempt; what takes more is given up."""
+
+LARGEST_LIMIT = 100_000_000
+"""Twice as many places are counted in 32 bits."""
+
 
 class Op(IntEnum):
     """Instructions of a condition across rows. A value is a whole number (also a truth, a moment, the code of a string) or

@@ -21,8 +21,8 @@ from riverrun.flow.schema import Schema
 from riverrun.patterns.automaton import ACCEPT, Automaton, automaton
 from riverrun.patterns.conditions import read_condition
 from riverrun.patterns.language import parse, refuse_endless
-from riverrun.patterns.matcher import LIMIT, Matcher, MatchRules
-from riverrun.patterns.tables import Skip
+from riverrun.patterns.matcher import Matcher, MatchRules
+from riverrun.patterns.tables import LIMIT, Skip
 from riverrun.patterns.tree import ANY, MatchPattern
 from riverrun.rules.columns import RuleColumns
 from riverrun.rules.measures import RuleMeasures

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun import ddl
-from riverrun.columns import OFFSET, PARTITION, TIME, WEIGHT
+from riverrun.columns import TIME, WEIGHT
 from riverrun.errors import Invalid
 from riverrun.expressions import translate
 from riverrun.expressions.statement import Statement
 from riverrun.expressions.typing import column_types
 from riverrun.flow.composition import WrittenExpression
 from riverrun.runtime.compile.job import MOMENT, Branch, struct_name
-from riverrun.runtime.compile.row_id import PARTITIONS
+from riverrun.runtime.failing_row import Whereabouts, failing_row, first_failing
 
 # What DuckDB says before the reason: which kind of error, and that a function of ours raised it.
 _WRAPPING = re.compile(r"^(?:\w+ )+Error: (?:.*executing the UDF: \w+: )?")
@@ -66,10 +67,10 @@ class Computed:
 
 
 class Projection:
-    """The branches of one origin; `where` is what people call it: a topic, or a node."""
+    """The branches of one origin; `at` is what people call it."""
 
-    def __init__(self, branches: Sequence[Branch], fields: pa.Schema, where: str) -> None:
-        self._where = where
+    def __init__(self, branches: Sequence[Branch], fields: pa.Schema, at: Whereabouts) -> None:
+        self._at = at
         self._picking = [branch for branch in branches if branch.picks]
         columns: dict[str, int] = {}
         self._computed = [Computed(branch, fields, columns) for branch in branches if not branch.picks]
@@ -111,20 +112,10 @@ class Projection:
         for computed in self._computed:
             for written, sql in computed.suspects():
                 statement = Statement(self._name, self._fields, [sql])
-                found = _first_failing(statement, _as_fields(rows, self._fields))
+                found = first_failing(rows.num_rows, partial(_try, statement, _as_fields(rows, self._fields)))
                 if found is not None:
-                    return self._blame(rows.slice(found[0], 1), written, found[1])
-        return Invalid(f"an expression on rows of {self._where} fails: {_reason(error)}")
-
-    def _blame(self, row: pa.RecordBatch, written: WrittenExpression, error: duckdb.Error) -> Invalid:
-        named = [name for name in self._fields.names if f"`{self._name}`.`{name}`" in written.sql]
-        values = ", ".join(f"{name} = {str(row.column(name)[0].as_py())[:60]}" for name in named)
-        partition, offset = (row.column(name)[0].as_py() for name in (PARTITION, OFFSET))
-        where = f"{self._where}@{partition % PARTITIONS}:{offset}" + (f" ({values})" if values else "")
-        return Invalid(
-            f"{written.place}: {written.text} fails on row {where}: {_reason(error)}",
-            hint="try_… functions, nullif or a where before it let such rows pass",
-        )
+                    return failing_row(self._at, rows.slice(found[0], 1), written, _reason(found[1]))
+        return Invalid(f"an expression on rows of {self._at.name} fails: {_reason(error)}")
 
 
 def _as_fields(rows: pa.RecordBatch, fields: pa.Schema) -> pa.RecordBatch:
@@ -151,25 +142,13 @@ def _pick(
     return whole if chosen is None else whole.filter(chosen)
 
 
-def _first_failing(statement: Statement, rows: pa.RecordBatch) -> tuple[int, duckdb.Error] | None:
-    """The index of the first row that a statement fails on, and how."""
-
-    def failure(low: int, high: int) -> duckdb.Error | None:
-        try:
-            statement.run(rows.slice(low, high - low))
-        except duckdb.Error as error:
-            return error
-        return None
-
-    low, high = 0, rows.num_rows
-    error = failure(low, high)
-    if error is None:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        first = failure(low, middle)
-        low, high, error = (low, middle, first) if first else (middle, high, error)
-    return low, failure(low, high) or error
+def _try(statement: Statement, rows: pa.RecordBatch, low: int, high: int) -> duckdb.Error | None:
+    """How a statement fails on some of the rows."""
+    try:
+        statement.run(rows.slice(low, high - low))
+    except duckdb.Error as error:
+        return error
+    return None
 
 
 def _reason(error: duckdb.Error) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from riverrun.runtime.compile.job import Branch, Job, sql_fields
+from riverrun.runtime.failing_row import Whereabouts
 from riverrun.runtime.projection import Projection
 from riverrun.runtime.settling import settle_rows
 from riverrun.state.directory import StateDirectory
@@ -33,9 +34,8 @@ class Tasks:
         """The rows of each branch that is computed here, as they leave the task."""
         if origin not in self._projections:
             fields, is_source = self._origins[origin]
-            topics = {reading.origin: reading.topic for reading in self.job.readings}
-            where = topics.get(origin, origin)
-            self._projections[origin] = Projection(self.job.in_arrow(origin), sql_fields(fields, is_source), where)
+            at = Whereabouts.of(self.job, origin)
+            self._projections[origin] = Projection(self.job.in_arrow(origin), sql_fields(fields, is_source), at)
         for branch, projected in self._projections[origin].rows(rows):
             if projected.num_rows:
                 yield branch, settle_rows(self.job, branch, projected)

@@ -92,7 +92,9 @@ class SparkJob:
         for branch in self._job.into_target[transformed.id]:
             struct = f"`{struct_name(branch.origin)}`"
             received = RECEIVED in branch.schema.names
-            items = [f"{_value(i, branch.schema)} AS {ddl.quoted(i.name)}" for i in branch.items if i.name != RECEIVED]
+            items = [
+                f"{typed_value(i, branch.schema)} AS {ddl.quoted(i.name)}" for i in branch.items if i.name != RECEIVED
+            ]
             rows = frames[branch.origin].where(_condition(branch))
             parts.append(rows.selectExpr(*items, transform.carried(struct, received, branch.way, branch.time)))
         rows = transform.apply(node, reduce(DataFrame.unionAll, parts))
@@ -120,7 +122,7 @@ def _project(frame: DataFrame, job: Job, origins: Sequence[str]) -> DataFrame:
 
 def _struct(branch: Branch) -> str:
     struct = f"`{struct_name(branch.origin)}`"
-    fields = [f"{ddl.literal(item.name)}, {_value(item, branch.schema)}" for item in branch.items]
+    fields = [f"{ddl.literal(item.name)}, {typed_value(item, branch.schema)}" for item in branch.items]
     for name in CARRIED:
         value = f"unix_micros({branch.time or f'{struct}.`{TIME}`'})" if name == TIME else f"{struct}.`{name}`"
         fields.append(f"{ddl.literal(name)}, {value}")
@@ -132,7 +134,8 @@ def _condition(branch: Branch) -> str:
     return f"{is_there} AND ({branch.condition})" if branch.condition else is_there
 
 
-def _value(item: Item, schema: pa.Schema) -> str:
+def typed_value(item: Item, schema: pa.Schema) -> str:
+    """A column of a branch in its type: SQL."""
     return f"CAST({item.sql} AS {ddl.from_arrow(schema.field(item.name).type)})"
 
 

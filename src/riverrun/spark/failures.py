@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark import SparkContext
@@ -115,14 +116,25 @@ def cause(error: BaseException) -> str:
     return _STATE.sub("", line)[:_LONGEST]
 
 
-def _thrown(error: BaseException) -> list[tuple[str, str]]:
-    """Class and message of what was thrown in the JVM, and of each cause of it; nothing where Spark gave only a text."""
+def throwables(error: BaseException) -> Iterator[Any]:
+    """What was thrown in the JVM, and each cause of it; nothing where Spark gave only a text."""
     thrown = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    try:
+        for _ in range(_DEEPEST):
+            if thrown is None:
+                return
+            yield thrown
+            thrown = thrown.getCause()
+    except (Py4JError, OSError) as gone:
+        log.debug("the JVM cannot be asked for the cause: %s", gone)
+
+
+def _thrown(error: BaseException) -> list[tuple[str, str]]:
+    """Class and message of what was thrown in the JVM, and of each cause of it."""
     found: list[tuple[str, str]] = []
     try:
-        while thrown is not None and len(found) < _DEEPEST:
+        for thrown in throwables(error):
             found.append((str(thrown.getClass().getName()), str(thrown.getMessage() or "")))
-            thrown = thrown.getCause()
     except (Py4JError, OSError) as gone:
         log.debug("the JVM cannot be asked for the cause: %s", gone)
     return found

@@ -157,10 +157,11 @@ class EpochQuery:
     def _blame(self, error: BaseException, epoch: int) -> Invalid | None:
         """The expression of the flow that failed, if it was one."""
         try:
-            read = self._checkpoint.plan(epoch).positions
+            plan = self._checkpoint.plan(epoch)
         except (Corrupt, OSError):
             return None
-        return blame(error, self.deployment.job, self.committer.last.positions, read)
+        before = plan.begin or self.committer.last.positions
+        return blame(error, self._around.spark, self.deployment, before, plan)
 
     def _run_epoch(self, batch: DataFrame, epoch: int) -> None:
         begun = time.monotonic()

@@ -6,8 +6,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from random_programs.oracle.facts import Epoch, Fact, Node
+from random_programs.oracle.pattern_nodes import Match
+from random_programs.oracle.percolation import Percolate
 from random_programs.oracle.row_nodes import Union, row_node
-from random_programs.oracle.sources import StreamSource, TableSource
+from random_programs.oracle.sources import Clock, Source, StreamSource, TableSource
 from random_programs.oracle.stream_nodes import AsOf, CountUp, Dedupe, JoinStreams, Lookup, Sample, key_of
 from random_programs.oracle.table_nodes import Changes, Group, JoinTables, Latest, Top, Versus
 from random_programs.oracle.windows import KINDS
@@ -46,6 +48,13 @@ class Evaluation:
                 return Sample(first, options, lambda key: chosen(operation, key))
             case "apply":
                 return CountUp(first, options)
+            case "clock":
+                assert isinstance(first, Source)
+                return Clock(first, options)
+            case "match":
+                return Match(first, options)
+            case "percolate":
+                return Percolate(first, inputs[1], options)
             case "group":
                 return Group(first, options, by_value)
             case "window":

@@ -12,7 +12,7 @@ Values = Mapping[str, Any]
 
 class Joined:
     """Rows of two sides put together. `on` is a list of names, or right names by left names; `doubles` are those of the
-    left names whose columns are compared as doubles."""
+    left names whose columns are compared as doubles, `rename` has new names for columns of the right."""
 
     def __init__(
         self,
@@ -20,13 +20,15 @@ class Joined:
         left: Sequence[str],
         right: Sequence[str],
         doubles: Collection[str] = (),
+        rename: Mapping[str, str] | None = None,
     ) -> None:
         self._doubles = [name in doubles for name in on]
         self.on = dict(on) if isinstance(on, Mapping) else {name: name for name in on}
         self._left = [name for name in left if name not in self.on]
         theirs = [name for name in right if name not in self.on.values()]
         taken = {*self.on, *self._left}
-        self._right = {name: f"{name}_right" if name in taken else name for name in theirs}
+        named = rename or {}
+        self._right = {name: named.get(name) or (f"{name}_right" if name in taken else name) for name in theirs}
 
     @property
     def columns(self) -> list[tuple[str, str, str]]:

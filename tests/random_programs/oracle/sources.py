@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from random_programs.oracle.facts import END, NEVER, SECOND, Epoch, Fact, Node, Version
@@ -52,12 +53,15 @@ class Source(Node):
         return self.read.time is not None and skew is not None and time > received + int(skew * SECOND)
 
     def _watermarks(self) -> tuple[int, int]:
-        before = self.watermarks[1]
-        if self._epoch.final:
+        return self.reached(self._heard, self.watermarks[1], self._epoch)
+
+    def reached(self, heard: Sequence[Heard], before: int, epoch: Epoch) -> tuple[int, int]:
+        """How far time has come before and after an epoch, by what was heard."""
+        if epoch.final:
             return before, END
         lateness, idle = int(self.read.lateness * SECOND), self.read.idle
-        until = self._epoch.received
-        reached = watermark(self._heard, until, lateness, None if idle is None else int(idle * SECOND))
+        until = epoch.received
+        reached = watermark(heard, until, lateness, None if idle is None else int(idle * SECOND))
         if self.read.time is None:
             reached = max(reached, until - lateness)
         return before, max(before, reached)
@@ -80,6 +84,33 @@ def watermark(heard: Sequence[Heard], until: int, lateness: int, idle: int | Non
         if live:
             reached = max(reached, min(live) - lateness)
     return reached
+
+
+class Clock(Node):
+    """The rows of a source at the times that its producers' clocks would have said, had they been right."""
+
+    def __init__(self, source: Source, options: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.inputs = (source,)
+        self._source = source
+        self._occurred, self._sent = options["occurred"], options["sent"]
+        self._heard: list[Heard] = []
+
+    def step(self, epoch: Epoch) -> None:
+        self._epoch = epoch
+        for row in self._source.came:
+            self._heard.append((self._source._producer(row), self._time(row), row.received))
+        super().step(epoch)
+
+    def after(self, epoch: Epoch) -> Iterable[Fact]:
+        return [replace(row, time=self._time(row)) for row in self._source.rows.values()]
+
+    def _time(self, row: Fact) -> int:
+        occurred, sent = micros(row.values[self._occurred]), row.values[self._sent]
+        return occurred if sent is None else occurred + row.received - micros(sent)
+
+    def _watermarks(self) -> tuple[int, int]:
+        return self._source.reached(self._heard, self.watermarks[1], self._epoch)
 
 
 class StreamSource(Source):

@@ -9,7 +9,7 @@ from typing import Any
 
 from random_programs.oracle.facts import SECOND, Epoch, Fact, Node, Version
 from random_programs.oracle.joined import Joined
-from random_programs.values import canonical
+from random_programs.values import canonical, moment
 
 Options = Mapping[str, Any]
 
@@ -150,17 +150,24 @@ class JoinStreams(Node):
         self.inputs = (left, right)
         self._joined, self._how = joined, options["how"]
         self._lo, self._hi = (int(bound * SECOND) for bound in options["within"])
-        self.delay = max(self._hi, -self._lo, 0)
+        self._late = options["late"]
+        self._horizon = int(self._late[0][1] * SECOND) if self._late[0][0] == "correct" else 0
+        self.delay = max(self._hi, -self._lo, 0) + self._horizon
+        self.aside: dict[str, list[Mapping[str, Any]]] = {}
         self._accepted: tuple[dict[Hashable, Fact], dict[Hashable, Fact]] = ({}, {})
 
     def after(self, epoch: Epoch) -> Iterable[Fact]:
         start, end = self.judged
-        for name, node, accepted in zip(("left", "right"), self.inputs, self._accepted, strict=True):
+        for name, node, accepted, late in zip(("left", "right"), self.inputs, self._accepted, self._late, strict=True):
             for row in node.went:
                 accepted.pop(row.id, None)
-            timely = [row for row in node.came if row.time >= start]
+            timely = [row for row in node.came if row.time >= start - self._horizon]
             accepted |= {row.id: row for row in timely}
-            self.count(name, len(node.came), late_dropped=len(node.came) - len(timely))
+            place = "late_aside" if late[0] == "side" else "late_dropped"
+            self.count(name, len(node.came), **{place: len(node.came) - len(timely)})
+            if late[0] == "side":
+                missed = [{**row.values, "_watermark": moment(start)} for row in node.came if row.time < start]
+                self.aside.setdefault(late[1], []).extend(missed)
         lefts, rights = (list(accepted.values()) for accepted in self._accepted)
         paired: set[tuple[str, Hashable]] = set()
         for left in lefts:

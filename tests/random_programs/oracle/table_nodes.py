@@ -135,7 +135,8 @@ class Changes(Node):
                 continue
             op = "update" if old and new else "insert" if new else "delete"
             values = {"_op": op, "_before": old and dict(old.values), "_after": new and dict(new.values)}
-            made.append(Fact((epoch.number, key), values, (new or old or table.came[0]).time))
+            time = new.time if new else max(old.time, self.judged[0]) if old else 0
+            made.append(Fact((epoch.number, key), values, time))
         return [*self.rows.values(), *made]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from random_programs.oracle.aggregates import aggregate
@@ -124,7 +125,9 @@ class Sliding(Window):
                     for row in self._rows.values()
                     if key_of(row, by) == key and time - self._size < row.time <= time
                 ]
-                current[key, time] = self.result(rows, (time - self._size, time), self._size)
+                made = self.result(rows, (time - self._size, time), self._size)
+                kept = {name: self._rows[id].values[name] for name in self._options["keep"]}
+                current[key, time] = replace(made, values={**made.values, **kept})
         self._frozen = {anchor: row for anchor, row in current.items() if anchor[1] < final}
         return [row for (_, time), row in current.items() if self._options["update"] or time < end]
 

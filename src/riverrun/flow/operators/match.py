@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from riverrun.columns import TIME
 from riverrun.ddl import Type
@@ -16,12 +17,14 @@ from riverrun.flow.windows import Correct, Late, Side
 from riverrun.patterns.automaton import Automaton, automaton
 from riverrun.patterns.conditions import VariableCondition, read_condition
 from riverrun.patterns.language import parse
-from riverrun.patterns.matcher import Matcher, MatchRules
 from riverrun.patterns.measures import MatchValue, MeasureSet
 from riverrun.patterns.navigation import TotalOf
 from riverrun.patterns.program import ColumnSet
 from riverrun.patterns.tables import Skip
 from riverrun.patterns.tree import MatchPattern
+
+if TYPE_CHECKING:
+    from riverrun.patterns.matcher import Matcher
 
 ONE, ALL_ROWS = "one", "all"
 _MINUTE = 60_000_000
@@ -95,6 +98,9 @@ class Match(Node):
 
     @cached_property
     def matcher(self) -> Matcher:
+        # A flow without patterns is declared without the kernels' packages, which take half a second to import.
+        from riverrun.patterns.matcher import Matcher, MatchRules
+
         skip, target = skip_of(self.after)
         return Matcher(
             self.automaton, self.conditions, MatchRules(self.within, skip, target, self.on_timeout, self.limit)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from riverrun.durations import micros
 from riverrun.errors import Invalid, NotFound
 from riverrun.river import River
-from riverrun.rules.file import read_rules
-from riverrun.rules.rule import WrittenRule
 from riverrun.runtime.rule_topic import newest_rules, open_rules
-from riverrun.runtime.rule_trial import RuleTrial, try_rules
+
+if TYPE_CHECKING:
+    from riverrun.runtime.rule_trial import RuleTrial
 
 TRY, PUT, ON, OFF = "try", "put", "on", "off"
 _MOST = 2_000_000  # rows that a page looks at
@@ -22,6 +23,10 @@ _MOST = 2_000_000  # rows that a page looks at
 
 def change_rules(river: River, form: Mapping[str, str]) -> None:
     """Put a rule, or switch one on or off."""
+    from riverrun.rules.file import (
+        read_rules,  # what reads rules is imported when one is there: a server starts without
+    )
+
     topic = open_rules(river, form.get("rules") or "rules")
     action = form.get("do")
     if action == PUT:
@@ -39,6 +44,10 @@ def change_rules(river: River, form: Mapping[str, str]) -> None:
 
 def try_rule(river: River, form: Mapping[str, str]) -> RuleTrial:
     """What the rule of a form would have found."""
+    from riverrun.rules.file import read_rules
+    from riverrun.rules.rule import WrittenRule
+    from riverrun.runtime.rule_trial import try_rules
+
     if not form.get("topic"):
         raise Invalid("it is not said which rows to look at", hint="Choose a topic")
     since = datetime.now(UTC) - timedelta(microseconds=micros(form.get("last") or "1 hour"))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from riverrun.errors import RiverrunError
 from riverrun.flow.operators.rule_match import RULE_ID, RuleMatch
 from riverrun.flow.operators.source import Source
 from riverrun.runtime.manifest import home_of
-from riverrun.runtime.rule_figures import RuleFigures, read_figures
 from riverrun.runtime.rule_topic import newest_rules, rule_errors
-from riverrun.runtime.rule_trial import RuleTrial
 from riverrun.serve.pages.flow_health import BUSY, OK, STOPPED, badge
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Html, join, tag
@@ -18,6 +16,10 @@ from riverrun.serve.pages.quantities import number, share
 from riverrun.serve.pages.rule_actions import OFF, ON, PUT, TRY, try_rule
 from riverrun.serve.pages.shell import ROOT, Asked, Drawn, choose_flow, empty, notice, summary, table
 from riverrun.serve.pages.table_cells import cell, heads
+
+if TYPE_CHECKING:
+    from riverrun.runtime.rule_figures import RuleFigures
+    from riverrun.runtime.rule_trial import RuleTrial
 
 RULES = f"{ROOT}/rules"
 _EXAMPLE = "riverrun rules put FILE"
@@ -61,6 +63,8 @@ def _figures(history: History, asked: Asked) -> dict[str, RuleFigures]:
     past = choose_flow(history, asked)
     if past is None or not history.backend.has_views():
         return {}
+    from riverrun.runtime.rule_figures import read_figures  # with the kernels' packages: a server starts without them
+
     last = history.backend.store().last(past.name)
     home = home_of(history.backend.river.checkpoints, past.name, last)
     return {one.rule_id: one for one in read_figures(last, home)}
@@ -81,7 +85,7 @@ def _row(asked: Asked, topic: str, row: dict[str, Any], known: RuleFigures | Non
     counted = not is_off and known is not None
     return tag(
         "tr",
-        tag("th", str(row[RULE_ID]), scope="row"),
+        tag("th", str(row[RULE_ID]), scope="row", class_="wide"),
         tag("td", _state(is_off, known, error)),
         tag("td", tag("code", row.get("pattern") or "–"), class_="wide"),
         tag("td", row.get("within") or "–"),
