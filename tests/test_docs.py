@@ -25,7 +25,19 @@ PAGES += sorted((ROOT / "docs").glob("*.md"))
 EXECUTED = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]
 EXECUTED += [
     ROOT / "docs" / f"{name}.md"
-    for name in ("concepts", "log", "flows", "joins", "patterns", "search", "testing", "extending", "http", "alerts")
+    for name in (
+        "concepts",
+        "log",
+        "flows",
+        "joins",
+        "envelopes",
+        "patterns",
+        "search",
+        "testing",
+        "extending",
+        "http",
+        "alerts",
+    )
 ]
 EXECUTED += [ROOT / "docs" / "operating.md"]
 

@@ -29,6 +29,8 @@ FORBIDDEN = {
     "type_names": {"*"},
     "ddl": {"*", "-errors", "-type_names"},
     "java": {"*", "-errors"},
+    "json_faults": {"*"},
+    "envelopes": {"*", "-errors", "-ddl", "-durations", "-calendar", "-json_faults"},
     "log": {"flow", "state", "kernels", "spark", "views", "river", "alerts"},
     "flow": {"kernels", "state", "spark", "views", "log", "river", "alerts"},
     "patterns": {"*", "-errors", "-ddl", "-flow", "-state"},

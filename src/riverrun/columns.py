@@ -34,6 +34,9 @@ CARRIED = (TIME, WEIGHT, PARTITION, OFFSET)
 LOG_ORDER = (RECEIVED, PARTITION, OFFSET)
 """The order of the log. Rows of different partitions have no other one."""
 
+ENVELOPE = "_envelope"
+"""Of a table's row that was sent without values that did not change: the names of these (`kept`), and its message."""
+
 ROW_ID = "_id"
 """Key part of rows that have no key: the hidden id of a row (topic, partition, offset; of a join, both)."""
 
@@ -48,7 +51,10 @@ WATERMARK = "_watermark"
 VERSION = "_version"
 OP, BEFORE, AFTER = "_op", "_before", "_after"
 
-WRITTEN = (OP, BEFORE, AFTER, VERSION, WATERMARK, "_error", "_position")
+ERROR, POSITION = "_error", "_position"
+"""What is wrong with a row that was put aside, and where it stands in its topic."""
+
+WRITTEN = (OP, BEFORE, AFTER, VERSION, WATERMARK, ERROR, POSITION)
 """Columns that flows write into derived and late topics, so that such a topic can be read again."""
 
 KEY_TYPES = frozenset(

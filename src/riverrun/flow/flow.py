@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from riverrun.columns import check_name
 from riverrun.durations import Duration
+from riverrun.envelopes.envelope import Form
 from riverrun.errors import Invalid, did_you_mean
 from riverrun.flow import ends, names
 from riverrun.flow.analysis import below, sources
@@ -24,7 +25,7 @@ from riverrun.flow.operators.table import TableSource
 from riverrun.flow.place import caller, declaration
 from riverrun.flow.relation import Misplaced, Relation
 from riverrun.flow.render import document, mermaid
-from riverrun.flow.source import UNSAID, TopicLike, Unsaid, declared, source
+from riverrun.flow.source import UNSAID, TopicLike, Unsaid, declared, enveloped, source
 from riverrun.flow.stream import Stream
 from riverrun.flow.table import Table
 from riverrun.habits import FLOW_METHODS
@@ -72,11 +73,20 @@ class Flow:
         time: str | None = None,
         lateness: Duration = 0,
         idle: Duration | Unsaid | None = UNSAID,
+        form: str | None = None,
+        times: str | None = None,
+        decimals: str | None = None,
+        of: str | None = None,
     ) -> Table:
-        """The last row per key of a changelog topic, in log order; tombstones delete."""
-        said = declared(topic, schema, time, key, None)
-        options = source(self.graph, said, lateness, idle, None, keyed=True)
-        made = self.graph.add(TableSource(place=caller(), **options))
+        """The last row per key of a changelog topic, in log order; tombstones delete.
+
+        `form="debezium"` and `form="maxwell"` read the table inside the messages of these tools. A row's time is then that
+        of the change in the database. `times` (ms, us, ns) and `decimals` (precise, string) say how Debezium writes them,
+        where its messages do not; `of="database.table"` is the table, of a topic of Maxwell's with several.
+        """
+        inside = _form(form, times, decimals, of)
+        said = enveloped(topic, schema, time, key, inside) if inside else declared(topic, schema, time, key, None)
+        made = self.graph.add(TableSource(place=caller(), **source(self.graph, said, lateness, idle, None, keyed=True)))
         if said.time is None:
             self.graph.untimed.add(made.id)
         return Table(self.graph, made)
@@ -164,6 +174,16 @@ class Flow:
         if node.graph is not self.graph:
             raise Invalid(f"{what}: the node belongs to flow {node.graph.name!r}, not to {self.name!r}")
         return node.node
+
+
+def _form(form: str | None, times: str | None, decimals: str | None, of: str | None) -> Form | None:
+    """The form of messages, None where rows are rows."""
+    if form is not None:
+        return Form(form, times, decimals, of)
+    said = [name for name, value in (("times", times), ("decimals", decimals), ("of", of)) if value is not None]
+    if said:
+        raise Invalid(f"{said[0]} is for a table inside messages", hint='Say which: form="debezium" or form="maxwell"')
+    return None
 
 
 @declaration

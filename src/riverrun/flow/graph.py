@@ -27,6 +27,7 @@ class InputTopic:
     producers: str | None
     place: Place
     described: object = None  # the rr.TopicSpec that said it, which also says how the topic is kept
+    enveloped: bool = False  # its rows are messages of another tool, and what the flow reads is inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class Graph:
             time=known.time or topic.time,
             producers=known.producers or topic.producers,
             described=known.described or topic.described,
+            enveloped=known.enveloped or topic.enveloped,
         )
 
     def write(self, topic: WrittenTopic) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
 from riverrun import ddl
 from riverrun.columns import RECEIVED, TIME, WRITTEN, check_name
 from riverrun.durations import Duration
+from riverrun.envelopes.envelope import TOPIC_SCHEMA, Form, check_column
 from riverrun.errors import Invalid, NotFound
 from riverrun.flow import names
 from riverrun.flow.graph import Graph, InputTopic
@@ -61,6 +62,15 @@ class Said:
     key: Names | None
     producers: str | None
     described: TopicLike | None = None
+    form: Form | None = None  # of the messages that the rows stand in
+
+
+def enveloped(topic: str | TopicLike, schema: str | None, time: str | None, key: Names | None, form: Form) -> Said:
+    """The declaration of a table inside the messages of a topic. What describes the topic says nothing of the table."""
+    said = declared(topic, None, None, None, None)
+    if schema is None:
+        raise Invalid(f"table {said.topic!r} needs a schema", hint="Write the columns of the table in the database")
+    return replace(said, schema=schema, time=time or TIME, key=key, producers=None, form=form)
 
 
 def declared(
@@ -103,7 +113,7 @@ def source(
         )
     columns = _columns(topic, text)
     time = _time(said.time, columns)
-    key = names.topic_key("key", said.key, columns) or (before.key if before else ())
+    key = names.topic_key("key", said.key, columns) or (before.key if before and said.form is None else ())
     if keyed and not key:
         raise Invalid(f"table {topic!r} needs a key", hint='Write key="…": the columns that name one row')
     producers = _producers(said.producers, columns)
@@ -117,10 +127,27 @@ def source(
         "idle": _idle(idle, producers, time),
         "max_skew": positive("max_skew", max_skew) if max_skew is not None else None,
     }
+    if said.form is not None:
+        for name, kind in columns.columns:
+            check_column(name, kind)
+        graph.read(_messages(topic, said.described))
+        return {**fields, "form": said.form}
     written = ddl.render(ddl.parse(text))
     own_time = None if time in (RECEIVED, TIME) else time
     graph.read(InputTopic(topic, written, key, own_time, producers, caller(), said.described))
     return fields
+
+
+def _messages(topic: str, described: TopicLike | None) -> InputTopic:
+    """A topic of messages, as it is made where it is missing."""
+    text = (described and _text(described.schema)) or TOPIC_SCHEMA
+    columns = {column.name: str(column.type) for column in ddl.parse(text)}
+    if columns.get("json") != "string" or columns.get("key", "string") != "string":
+        raise Invalid(
+            f"topic {topic!r} has no messages: its schema is {text}", hint=f'Use "{TOPIC_SCHEMA}", or "json string"'
+        )
+    key = ("key",) if described is None else ()
+    return InputTopic(topic, ddl.render(ddl.parse(text)), key, None, None, caller(), described, enveloped=True)
 
 
 def _idle(idle: Duration | Unsaid | None, producers: str | None, time: str) -> int | None:

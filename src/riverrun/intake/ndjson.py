@@ -17,10 +17,10 @@ import pyarrow as pa
 from riverrun.errors import Invalid
 from riverrun.intake.chunk import Chunk
 from riverrun.intake.lines import Lines, read_lines
+from riverrun.json_faults import BAD_JSON, json_fault
 
 _DECODER = msgspec.json.Decoder()
 _SPACED_COLON = re.compile(rb'"[ \t\r]+:')
-_BOM = b"\xef\xbb\xbf"
 
 
 def ndjson(fd: int, size: int, longest: int, schema: pa.Schema) -> Iterator[Chunk]:
@@ -48,7 +48,7 @@ class NdjsonChunk(Chunk):
         lines = [line for line in self._lines[low:high] if line and not line.isspace()]
         try:
             rows = list(map(_DECODER.decode, lines))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except BAD_JSON as error:
             raise Invalid(_why(error, lines[0], len(lines) == 1)) from None
         _refuse_repeated_names(lines, rows)
         if self._documents:
@@ -90,17 +90,5 @@ def _distinct(pairs: list[tuple[str, Any]]) -> None:
 def _why(error: Exception, line: bytes, alone: bool) -> str:
     if not alone:
         return str(error)
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    if isinstance(error, UnicodeDecodeError):
-        return "not UTF-8"
-    if line.startswith(_BOM):
-        return "begins with a byte order mark; remove it (it is invisible in most editors)"
-    if b"\0" in line:
-        return "has a NUL byte"
-    constant = re.search(rb"(?<![\w\"])-?(NaN|Infinity)\b", line)
-    if constant:
-        return f"{constant[0].decode()} is not JSON; leave the value out or write null"
-    if "truncated" in str(error):
-        return "ends in the middle; a row is one line"
-    return str(error).partition(" - at ")[0]
+    fault = json_fault(error, line)
+    return f"{fault}; a row is one line" if fault == "ends in the middle" else fault

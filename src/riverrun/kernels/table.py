@@ -12,8 +12,9 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from riverrun.columns import DELETED, TIME
+from riverrun.columns import DELETED, ENVELOPE, TIME
 from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.kernels.partial_rows import completed
 from riverrun.kernels.weights import changes_of
 from riverrun.state.equality import equal_rows
 from riverrun.state.frames import pick, take, true, typed
@@ -23,10 +24,14 @@ from riverrun.state.table import State, TableSpec
 
 @dataclass(frozen=True)
 class TableKernel:
-    """Last row per key. The input has `_deleted` beside the columns of `schema`, which has the key too."""
+    """Last row per key. The input has `_deleted` beside the columns of `schema`, which has the key too.
+
+    A `partial` row that lacks values has those of the row before it. Where there is none, it is quarantined.
+    """
 
     key: tuple[str, ...]
     schema: Mapping[str, pl.DataType]
+    partial: bool = False  # rows may lack values that did not change, and `_envelope` says which
 
     @cached_property
     def tables(self) -> Mapping[str, TableSpec]:
@@ -34,10 +39,14 @@ class TableKernel:
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived, table = inputs["in"], state["rows"]
+        read, unknown = len(arrived), None
+        if self.partial and arrived.get_column(ENVELOPE).null_count() < read:
+            arrived, unknown = completed(arrived, table, self.key, list(self.schema))
         deleted = int(arrived.get_column(DELETED).sum())
-        counts = {"in": Counts(read=len(arrived), accepted=len(arrived), deleted=deleted)}
+        counts = {"in": Counts(read=read, accepted=len(arrived), quarantined=read - len(arrived), deleted=deleted)}
+        quarantined = {} if unknown is None else {"in": unknown}
         if arrived.is_empty():
-            return Step(self._unchanged, counts)
+            return Step(self._unchanged, counts, quarantined=quarantined)
         groups = group_rows(arrived, self.key)
         newest = typed(take(arrived, groups.last), self.tables["rows"].schema)
         gone = true(take(pick(arrived, [DELETED]), groups.last).get_column(DELETED))
@@ -51,7 +60,7 @@ class TableKernel:
         table.remove(take(held, places[lost]))
         table.put(take(newest, came))
         old = take(held, places[groups.as_they_came((places >= 0) & ~same)])
-        return Step(changes_of(old, take(newest, came)), counts)
+        return Step(changes_of(old, take(newest, came)), counts, quarantined=quarantined)
 
     @cached_property
     def _unchanged(self) -> pl.DataFrame:

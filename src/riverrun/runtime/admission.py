@@ -123,6 +123,8 @@ def check_declared(declared: InputTopic, spec: StoredSpec) -> None:
     there = {column.name: column.type for column in ddl.parse(spec.schema)}
     for column in ddl.parse(declared.schema):
         if column.name not in there:
+            if declared.enveloped and column.name == "key":
+                continue
             hint = did_you_mean(column.name, there)
             raise Conflict(f"{declared.place}: topic {spec.name} has no column {column.name!r}", hint=hint)
         if there[column.name] != column.type:
@@ -131,8 +133,20 @@ def check_declared(declared: InputTopic, spec: StoredSpec) -> None:
                 f"{declared.place}: column {column.name!r} of topic {spec.name} is {there[column.name]}, not {column.type}",
                 hint=f"Declare it as {there[column.name]} and use {cast}, or read another topic",
             )
-    if declared.key and tuple(declared.key) != spec.key:
+    if declared.enveloped:
+        _check_enveloped(declared, spec)
+    elif declared.key and tuple(declared.key) != spec.key:
         raise Conflict(
             f"{declared.place}: the key of topic {spec.name} is {list(spec.key)}, not {list(declared.key)}",
             hint=f"Write key={list(spec.key)!r}, or read another topic" if spec.key else "Leave key= out",
+        )
+
+
+def _check_enveloped(declared: InputTopic, spec: StoredSpec) -> None:
+    """Messages about one row must be in one partition: there is no order between partitions."""
+    if not spec.key and spec.partitions > 1:
+        raise Conflict(
+            f"{declared.place}: topic {spec.name} has {spec.partitions} partitions and no key, so that messages about a row"
+            " may be read in another order than they were written",
+            hint='Use a topic with the schema "key string, json string" and key="key", or one with partitions=1',
         )

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 import polars as pl
 
 from riverrun.columns import DELETED, RECEIVED, TIME
+from riverrun.envelopes.reading import read_changes
 from riverrun.kernels.watermark import HEARD
 from riverrun.log.frame import NO_TIME
 from riverrun.log.topic import Topic
 from riverrun.log.topic_backend import Summary
 from riverrun.runtime.compile.job import Correction, Reading
+from riverrun.runtime.enveloped import JSON, moments_in
 from riverrun.runtime.quarantine import is_ahead
 
 
@@ -35,13 +37,15 @@ class Hearing:
     def producers(self) -> pl.DataFrame:
         """Producers with the largest event times they gave, and when; in the columns of HEARD."""
         reading, spec = self._reading, self._topic.spec
+        inside = reading.envelope is not None and reading.time is not None  # then no header knows what time it is
         from_headers = reading.time in (None, TIME, spec.time) and reading.producers in (None, spec.producers)
+        from_headers = from_headers and not inside
         lines: list[tuple[str, int, int]] = []
         read: list[pl.DataFrame] = []
         for frame in self._frames:
             skewed = reading.max_skew is not None and frame.max_time > frame.first_received + reading.max_skew
             if frame.rows and (not from_headers or not self._is_whole(frame) or (skewed and reading.time is not None)):
-                read.append(self._read(frame))
+                read.append(self._opened(frame) if inside else self._read(frame))
             elif frame.rows and reading.producers is None:
                 moment = frame.received if reading.time is None else frame.max_time
                 lines.append((str(frame.partition), moment, frame.received))
@@ -76,11 +80,27 @@ class Hearing:
         rows = self._rows(frame, [time])
         return self._by_producer(rows.with_columns(pl.col(time).to_physical().alias("time")))
 
+    def _opened(self, frame: Summary) -> pl.DataFrame:
+        """What messages say. Of those about a deletion some have no time but that of the log, which says nothing here."""
+        envelope, time = self._reading.envelope, self._reading.time
+        assert envelope is not None and time is not None
+        low, high = self._between(frame)
+        messages = self._topic.read_offsets(low, high, [JSON, RECEIVED])
+        found = read_changes(envelope.narrowed((time,)), messages.column(JSON))
+        rows = pl.from_arrow(moments_in(found, time, messages.column(RECEIVED)))
+        assert isinstance(rows, pl.DataFrame)
+        return self._by_producer(rows.with_columns(pl.lit(str(frame.partition)).alias("producer")))
+
+    def _between(self, frame: Summary) -> tuple[dict[int, int], dict[int, int]]:
+        """The offsets of a frame that are heard."""
+        p = frame.partition
+        return {p: max(frame.offset, self._start[p])}, {p: min(frame.offset + frame.span, self._end[p])}
+
     def _rows(self, frame: Summary, columns: list[str]) -> pl.DataFrame:
         p, producers = frame.partition, self._reading.producers
-        low, high = max(frame.offset, self._start[p]), min(frame.offset + frame.span, self._end[p])
+        low, high = self._between(frame)
         wanted = list(dict.fromkeys([*columns, *([producers] if producers else []), RECEIVED, DELETED]))
-        rows = pl.from_arrow(self._topic.read_offsets({p: low}, {p: high}, wanted))
+        rows = pl.from_arrow(self._topic.read_offsets(low, high, wanted))
         assert isinstance(rows, pl.DataFrame)
         producer = pl.col(producers).cast(pl.String).fill_null("") if producers else pl.lit(str(p))
         # Tombstones have the topic's own time where no column holds it, and headers count it.

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from riverrun.columns import CARRIED, LOG_ORDER, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK, own_column
+from riverrun.columns import CARRIED, LOG_ORDER, OFFSET, PARTITION, POSITION, RECEIVED, TIME, WATERMARK, own_column
 from riverrun.errors import Corrupt
 from riverrun.failpoints import failpoint
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
@@ -174,5 +174,6 @@ def _late(node: str, aside: Aside, late: pl.DataFrame) -> bytes:
 
 def _quarantined(node: str, topic: str, rows: pl.DataFrame) -> bytes:
     own = [name for name in rows.columns if name not in (*CARRIED, RECEIVED)]
-    table = rows.select(*own, pl.lit(None, pl.String).alias("_position"), pl.col(TIME).cast(_STAMP)).to_arrow()
+    nowhere = [] if POSITION in own else [pl.lit(None, pl.String).alias(POSITION)]
+    table = rows.select(*own, *nowhere, pl.col(TIME).cast(_STAMP)).to_arrow()
     return msgspec.msgpack.encode((topic, node, as_stream(table)))

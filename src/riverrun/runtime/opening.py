@@ -8,7 +8,7 @@ from dataclasses import replace
 from riverrun.errors import Conflict, Fenced
 from riverrun.flow import Flow
 from riverrun.flow.graph import InputTopic
-from riverrun.log.spec import TopicSpec
+from riverrun.log.spec import TopicSpec, Unset
 from riverrun.log.topic import Start, Topic
 from riverrun.river import River
 from riverrun.runtime import bounds
@@ -95,6 +95,8 @@ def _written_before(topic: Topic, flow: str, why: str) -> Conflict:
 def topic_of(declared: InputTopic) -> TopicSpec:
     """A topic that is to be made for a flow: as its rr.TopicSpec says, where the flow was given one, and as the flow says."""
     spec = declared.described if isinstance(declared.described, TopicSpec) else TopicSpec(declared.name)
+    if declared.enveloped and isinstance(spec.null_keys, Unset):
+        spec = replace(spec, null_keys=True)  # as messages have that are about no row
     return replace(
         spec,
         schema=declared.schema,

@@ -233,7 +233,7 @@ KERNELS: dict[type[Node], Callable[[Any, Mapping[str, Columns]], Kernel]] = {
     Percolate: _percolate,
     RuleMatch: _rule_match,
     Sample: lambda node, inputs: SampleKernel(node.fraction, node.by),
-    TableSource: lambda node, inputs: TableKernel(node.key, inputs["in"]),
+    TableSource: lambda node, inputs: TableKernel(node.key, inputs["in"], node.partial),
     Top: _top,
     Versus: lambda node, inputs: VersusKernel(node.routes[0], node.earlier, inputs["in"]),
     Window: _window,

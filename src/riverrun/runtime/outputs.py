@@ -81,6 +81,6 @@ def _aside_specs(job: Job, inputs: Mapping[str, Topic], suffix: str) -> list[Top
         if withheld is not None:
             found[withheld.topic] = withheld.columns
     for reading in job.readings:
-        if reading.max_skew is not None:
+        if reading.max_skew is not None or reading.envelope is not None:
             found[quarantine_topic(reading.topic)] = quarantine_schema(inputs[reading.topic].schema)
     return [TopicSpec(name + suffix, ddl.render(ddl.columns_from_arrow(columns))) for name, columns in found.items()]

@@ -1,4 +1,4 @@
-"""Rows that a source does not let in: those from further in the future than `max_skew`.
+"""Rows that a source does not let in: those from further in the future than `max_skew`, and messages it cannot read.
 
 They are written to `<topic>.quarantine` with where they stand and what is wrong with them, and counted in the ledger.
 """
@@ -38,21 +38,25 @@ def is_ahead(
 
 
 def admit(reading: Reading, rows: pa.Table, times: pa.ChunkedArray) -> tuple[pa.Table, pa.Table | None]:
-    """The rows that a source lets in, and those it does not; `times` are their event times in microseconds."""
+    """The rows that a source lets in, and those it does not, with `_error`; `times` are their event times in
+    microseconds."""
     if reading.max_skew is None or reading.time is None or not rows.num_rows:
         return rows, None
     skewed = is_ahead(times.to_numpy(), rows.column(RECEIVED).cast(pa.int64()).to_numpy(), reading.max_skew)
     if not skewed.any():
         return rows, None
-    return rows.filter(pa.array(~skewed)), rows.filter(pa.array(skewed))
+    error = f"{reading.time} is more than {show(reading.max_skew)} ahead of the time the row was received"
+    ahead = rows.filter(pa.array(skewed))
+    return rows.filter(pa.array(~skewed)), ahead.append_column("_error", pa.repeat(error, ahead.num_rows))
 
 
 def quarantine_message(reading: Reading, rows: pa.Table) -> bytes:
-    """Rows for the quarantine topic, as the driver gets them."""
-    assert reading.max_skew is not None
-    error = f"{reading.time} is more than {show(reading.max_skew)} ahead of the time the row was received"
-    partition, offset = (rows.column(name).cast(pa.string()) for name in (PARTITION, OFFSET))
-    position = pc.binary_join_element_wise(pc.binary_join_element_wise(f"{reading.topic}@", partition, ""), offset, ":")
-    rows = rows.append_column("_error", pa.array([error] * rows.num_rows, pa.string()))
-    rows = rows.append_column("_position", position)
+    """Rows with `_error` for the quarantine topic, as the driver gets them."""
+    rows = rows.append_column("_position", positions(reading.topic, rows))
     return msgspec.msgpack.encode((reading.topic, reading.id, as_stream(rows)))
+
+
+def positions(topic: str, rows: pa.Table) -> pa.ChunkedArray:
+    """Where rows stand in a topic: "orders@0:17"."""
+    partition, offset = (rows.column(name).cast(pa.string()) for name in (PARTITION, OFFSET))
+    return pc.binary_join_element_wise(pc.binary_join_element_wise(f"{topic}@", partition, ""), offset, ":")

@@ -16,6 +16,7 @@ from riverrun.log.topic import Topic
 from riverrun.runtime.compile.job import SQL_TYPES, Branch, Job, Reading
 from riverrun.runtime.compile.row_id import partition_in_flow
 from riverrun.runtime.control import Control, Report
+from riverrun.runtime.enveloped import open_messages
 from riverrun.runtime.manifest import manifest_before
 from riverrun.runtime.packing import QUARANTINE, Dispatch
 from riverrun.runtime.plan import Plan
@@ -94,19 +95,21 @@ class LogSource:
         """Rows of a chunk as one source sees them, put on their branches. A stream does not see tombstones."""
         if not reading.is_table and (deleted := rows.column(DELETED).to_numpy()).any():
             rows = rows.filter(pa.array(~deleted))
-        times = _event_time(reading, rows)
-        good, refused = admit(reading, rows, times)
+        if reading.envelope is not None:
+            good, refused = open_messages(reading, rows)
+        else:
+            good, refused = admit(reading, rows, _event_time(reading, rows))
         quarantined = refused.num_rows if refused is not None else 0
         if refused is not None:
             self._outbox.message(0, QUARANTINE, quarantine_message(reading, refused))
-            times = _event_time(reading, good)
-        counts = {"read": good.num_rows + quarantined, "accepted": good.num_rows, "quarantined": quarantined}
+        # A message is one row read, whatever becomes of it: one that is about a changed key is two rows of the table.
+        counts = {"read": rows.num_rows, "accepted": rows.num_rows - quarantined, "quarantined": quarantined}
         if reading.is_table:
             counts["deleted"] = int(good.column(DELETED).to_numpy().sum())
         self.report.count(reading.id, "topic", counts)
         if not good.num_rows:
             return None
-        carried = _carried(reading, good, times)
+        carried = _carried(reading, good, _event_time(reading, good))
         for branch, projected in self._tasks.project(reading.origin, carried):
             self._outbox.rows(branch, projected)
         return carried if self._job.in_spark(reading.origin) else None
@@ -114,7 +117,7 @@ class LogSource:
 
 def _used(job: Job, readings: Sequence[Reading]) -> list[str] | None:
     """The columns of a topic that its sources need; None: all of them, since rows may be quarantined as they are."""
-    if any(reading.max_skew is not None for reading in readings):
+    if any(reading.max_skew is not None or reading.envelope is not None for reading in readings):
         return None
     used = [DELETED, PARTITION, OFFSET]
     for reading in readings:

@@ -10,12 +10,15 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
+from riverrun.columns import DELETED
+from riverrun.envelopes.envelope import Envelope
 from riverrun.errors import Invalid
 from riverrun.expressions.statement import database
 from riverrun.flow import Flow
 from riverrun.flow.operators.source import Source
 from riverrun.flow.operators.table import TableSource
 from riverrun.log.rows import RowSchema
+from riverrun.runtime.enveloped import changes_in
 from riverrun.settings import Settings
 from riverrun.testing.arrival import Arrival, batched, in_order, shuffled
 from riverrun.testing.difference import Row, differences, report
@@ -173,15 +176,25 @@ def _queried(flow: Flow, tables: Mapping[str, pa.Table], sql: Mapping[str, str])
 
 def _visible(flow: Flow, topic: str, table: pa.Table) -> pa.Table:
     sources = [node for node in flow.nodes if isinstance(node, Source) and node.topic == topic]
-    if sources and all(isinstance(node, TableSource) for node in sources):
-        table = _last(table, list(sources[0].topic_key))
+    tables = [node for node in sources if isinstance(node, TableSource)]
+    if tables and len(tables) == len(sources):
+        envelope = tables[0].envelope
+        table = _last(table if envelope is None else _inside(envelope, table), list(tables[0].topic_key))
     return table.select([name for name in table.column_names if not name.startswith("_")])
+
+
+def _inside(envelope: Envelope, messages: pa.Table) -> pa.Table:
+    """The rows of the table that stand in messages; those that cannot be read are no part of it."""
+    found = changes_in(envelope, messages)
+    if found.kept.null_count < len(found.kept):
+        raise Invalid("messages without values that did not change have no query that they are the same as")
+    return pa.Table.from_batches([found.rows]).append_column(DELETED, pa.array(found.deleted))
 
 
 def _last(table: pa.Table, key: list[str]) -> pa.Table:
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
     newest = frame.unique(key, keep="last", maintain_order=True)
-    if "_deleted" in newest.columns:
-        newest = newest.filter(~pl.col("_deleted").fill_null(False))
+    if DELETED in newest.columns:
+        newest = newest.filter(~pl.col(DELETED).fill_null(False))
     return newest.to_arrow()

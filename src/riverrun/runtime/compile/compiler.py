@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from riverrun import ddl
-from riverrun.columns import CARRIED, DELETED, RECEIVED, ROW_ID
+from riverrun.columns import CARRIED, DELETED, ENVELOPE, RECEIVED, ROW_ID
 from riverrun.errors import Invalid, did_you_mean
 from riverrun.flow import Flow
 from riverrun.flow.analysis import clocks, depth, followed, holds, lags, sources
@@ -19,6 +19,7 @@ from riverrun.flow.fingerprint import needed
 from riverrun.flow.operators.ends import End
 from riverrun.flow.operators.node import Node, Row
 from riverrun.flow.operators.source import Source
+from riverrun.flow.operators.table import TableSource
 from riverrun.runtime.compile.branch import Analyst, Branches, Request, Target
 from riverrun.runtime.compile.job import (
     MOMENT,
@@ -35,7 +36,7 @@ from riverrun.runtime.compile.job import (
     Waiting,
     late_schema,
     own_columns,
-    with_tombstones,
+    topic_fields,
 )
 from riverrun.runtime.compile.row_id import hidden_type, topic_numbers
 from riverrun.runtime.compile.view_spec import view_spec
@@ -102,7 +103,8 @@ class _Compiler:
         wanted = [name for name in self._needed[node.id] if name in node.schema]
         columns = pa.schema([(name, ddl.to_arrow(_known(node.schema[name], node))) for name in wanted])
         self._branches.add_origin(node, columns)
-        self._branches.outputs[node.id + RAW] = with_tombstones(columns)
+        envelope = node.envelope if isinstance(node, TableSource) else None
+        self._branches.outputs[node.id + RAW] = topic_fields(columns, envelope)
         timed = node.event_time != RECEIVED  # else no producer can lag another
         return Reading(
             id=node.id,
@@ -116,12 +118,24 @@ class _Compiler:
             max_skew=node.max_skew,
             number=self._numbers[node.topic],
             clocks=tuple(Correction(c.id, c.occurred, c.sent, c.by) for c in clocks(node, self._flow.nodes)),
+            envelope=envelope,
+            completes=node.id not in self._read_as_versions(),
         )
+
+    def _read_as_versions(self) -> set[str]:
+        """The tables of which somebody reads the versions as they come."""
+        return {
+            path.origin.id
+            for node in self._flow.nodes
+            for number, below in enumerate(node.inputs)
+            if node.reads_versions(number)
+            for path in paths(below)
+        }
 
     def _operator(self, node: Node) -> Operator:
         inputs = {name: self._input(node, number, name) for number, name in enumerate(node.input_names)}
         # A kernel keeps what it knows of; what rows carry, and what only late rows are written with, passes it by.
-        carried = {*CARRIED, RECEIVED, DELETED}
+        carried = {*CARRIED, RECEIVED, DELETED, ENVELOPE}
         seen = {
             name: {f.name: _polars(f.type) for f in schema if f.name not in carried | node.passed_by(number)}
             for number, (name, schema) in enumerate(inputs.items())
@@ -158,7 +172,10 @@ class _Compiler:
         """The branches to one input of a node; the columns it gets."""
         target = Target(node.id, str(node.place), name, node.routes[number] if node.routes else ())
         if not node.inputs:  # a table source reads its topic's rows, tombstones among them
-            return self._branches.pick(node.id + RAW, target, self._branches.outputs[node.id + RAW]).schema
+            fields = self._branches.outputs[node.id + RAW]
+            if ENVELOPE in fields.names:  # a message may be about two keys, one of which is in another partition
+                fields = fields.append(pa.field(RECEIVED, MOMENT))
+            return self._branches.pick(node.id + RAW, target, fields).schema
         below = node.inputs[number]
         columns = [column for column in self._columns(below) if below.schema.open or column in self._needed[below.id]]
         wanted = node.reads(number, columns)

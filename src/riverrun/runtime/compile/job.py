@@ -13,7 +13,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from riverrun.columns import DELETED, KEY, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK, WEIGHT, own_column
+from riverrun.columns import DELETED, ENVELOPE, KEY, OFFSET, PARTITION, RECEIVED, TIME, WATERMARK, WEIGHT, own_column
+from riverrun.envelopes.envelope import Envelope
 from riverrun.flow.composition import Item, WrittenExpression
 from riverrun.kernels.kernel import Kernel
 from riverrun.runtime.compile.row_id import hidden_type
@@ -40,6 +41,10 @@ Engine = Literal["arrow", "spark"]
 Settling = Literal["net", "new", "upserts"]
 """What a task makes of rows for an end, since it has all that an epoch brings for their keys: the net changes of a view;
 new rows of a view that keeps every row; the rows and tombstones of a derived topic."""
+
+ENVELOPE_TYPE = pa.struct(
+    [("kept", pa.list_(pa.string())), ("key", pa.string()), ("json", pa.string()), ("position", pa.string())]
+)
 
 RAW = ":raw"
 """The origin of a table source's rows, before they are a table."""
@@ -140,6 +145,8 @@ class Reading:
     max_skew: int | None
     number: int  # of the topic, part of rows' ids
     clocks: tuple[Correction, ...]
+    envelope: Envelope | None = None  # how its rows stand in the topic's messages
+    completes: bool = False  # whether rows may lack values that did not change: only its own kernel reads them
 
     @property
     def origin(self) -> str:
@@ -149,7 +156,7 @@ class Reading:
     @property
     def fields(self) -> pa.Schema:
         """The columns of its rows."""
-        return with_tombstones(self.columns) if self.is_table else self.columns
+        return topic_fields(self.columns, self.envelope) if self.is_table else self.columns
 
     @property
     def watermarks(self) -> tuple[str, ...]:
@@ -246,9 +253,10 @@ def own_columns(schema: pa.Schema) -> pa.Schema:
     return pa.schema([column for column in schema if column.name not in carried])
 
 
-def with_tombstones(columns: pa.Schema) -> pa.Schema:
-    """A topic's rows, tombstones among them."""
-    return columns.append(pa.field(DELETED, pa.bool_()))
+def topic_fields(columns: pa.Schema, envelope: Envelope | None) -> pa.Schema:
+    """The rows that a table is made of, tombstones among them; what stood in messages may have come in part."""
+    fields = columns.append(pa.field(DELETED, pa.bool_()))
+    return fields if envelope is None else fields.append(pa.field(ENVELOPE, ENVELOPE_TYPE))
 
 
 def late_schema(input: pa.Schema, columns: Iterable[str]) -> pa.Schema:
