@@ -95,7 +95,31 @@ class View:
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
             raise Invalid(f"parameters are a list or a dict, not {parameters!r}")
         self._wait_for(at_least, timeout)
-        return self._store.query(query, parameters, seconds(timeout))
+        return self._store.query(query, parameters, seconds(timeout), self.name)
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        where: str | None = None,
+        highlight: bool = False,
+        *,
+        at_least: Positions | str | None = None,
+        timeout: Duration | None = "30 seconds",
+    ) -> list[dict[str, Any]]:
+        """The rows in which the words are, best first; of a view with `to="search:"`. The language is that of stored
+        searches: `rain* AND NOT "rubber boots" price:<50`. `where` is an SQL condition over the columns.
+
+        With `highlight` each row has `_highlight` too: for each column that met the search, its text as HTML with the
+        words in `<mark>`.
+        """
+        if not isinstance(query, str):
+            raise Invalid(f"a search is a string, not {query!r}", hint='Write "rain boots"')
+        check_count("limit", limit)
+        self._wait_for(at_least, timeout)
+        found, marks = self._store.search(self.name, query, limit, where, highlight)
+        rows = rows_of(found)
+        return [{**row, "_highlight": mark} for row, mark in zip(rows, marks, strict=True)] if highlight else rows
 
     def changes(self, since: str | None = None, timeout: Duration | None = None) -> Iterator[Change]:
         """The changes after a cursor, then new ones as they come. Without `since`: from the oldest that is kept.
