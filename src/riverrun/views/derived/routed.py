@@ -65,7 +65,7 @@ class RoutedStore(Store):
         return [self.derived(to) for to in sorted({spec.to for spec in self.home.views() if spec.to is not None})]
 
     def take_fence(self, flow: str, run: str | None = None) -> int:
-        stores = [self.derived(to) for to in self._places(flow)]
+        stores = [self._declared(to, its) for to, its in by_store(self._written_by(flow)).items()]
         highest = max((marker.fence for store in stores if (marker := store.last(flow))), default=0)
         if highest > self.home.last(flow).fence:  # the home store was lost, or restored from a copy
             self.home.raise_fence(flow, highest)
@@ -141,9 +141,7 @@ class RoutedStore(Store):
         rebuild = self.home.begin_rebuild(flow, specs)
         try:
             for to, its in by_store(specs).items():
-                for spec in its:
-                    self.derived(to).declare(spec)
-                self.derived(to).begin(flow, _token(flow, rebuild), its)
+                self._declared(to, its).begin(flow, _token(flow, rebuild), its)
                 failpoint("derived.begun")
         except RiverrunError:
             self.home.abandon(rebuild)
@@ -192,12 +190,17 @@ class RoutedStore(Store):
         except RiverrunError as error:
             log.warning("rows of view %s, which is in another store now, stay in %s: %s", spec.name, spec.to, error)
 
-    def _places(self, flow: str) -> list[str]:
-        """Addresses of the stores that views of a flow are in, or are being built in."""
-        specs = [spec for spec in self.home.views() if spec.flow == flow]
-        for rebuild in self.home.rebuilds(flow):
-            specs += self.home.staged(rebuild)
-        return list(by_store(specs))
+    def _written_by(self, flow: str) -> list[ViewSpec]:
+        """The views of a flow, and those that are being built."""
+        specs = {spec.name: spec for spec in self.home.views() if spec.flow == flow}
+        building = [spec for rebuild in self.home.rebuilds(flow) for spec in self.home.staged(rebuild)]
+        return [*specs.values(), *(spec for spec in building if spec not in specs.values())]
+
+    def _declared(self, to: str, specs: Iterable[ViewSpec]) -> DerivedStore:
+        store = self.derived(to)
+        for spec in specs:
+            store.declare(spec)
+        return store
 
     def _specs(self, flow: str, rebuild: int | None) -> Mapping[str, ViewSpec]:
         """The views of a flow, or of a rebuild. Nobody else changes them while a run of the flow writes."""

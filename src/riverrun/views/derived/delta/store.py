@@ -66,7 +66,7 @@ class DeltaStore(DerivedStore):
             there = self._need_marker(table, flow)
             after = there.fenced(flow, fence)
             if after != there:
-                writing.append_nothing(table, self._known(), commit_properties(after, flow))
+                writing.append_nothing(table, commit_properties(after, flow))
 
     def declare(self, spec: ViewSpec) -> None:
         writing.check_names(spec)

@@ -42,9 +42,10 @@ def create(uri: str, spec: ViewSpec, properties: Any) -> DeltaTable:
     )
 
 
-def append_nothing(table: DeltaTable, spec: ViewSpec, properties: Any) -> None:
+def append_nothing(table: DeltaTable, properties: Any) -> None:
     """A commit for the sake of what it carries."""
-    write_deltalake(table, spec.arrow.empty_table(), mode="append", commit_properties=properties)
+    nothing = pa.schema(table.schema().to_arrow()).empty_table()
+    write_deltalake(table, nothing, mode="append", commit_properties=properties)
 
 
 def apply(table: DeltaTable, spec: ViewSpec, parts: Sequence[Settled], whole: bool, properties: Any) -> None:
@@ -53,7 +54,7 @@ def apply(table: DeltaTable, spec: ViewSpec, parts: Sequence[Settled], whole: bo
     if changes is not None:
         changes = changes.filter(pc.not_equal(changes.column(OP), OLD))
     if changes is None or not changes.num_rows:
-        append_nothing(table, spec, properties)
+        append_nothing(table, properties)
     elif whole and pc.all(pc.equal(changes.column(OP), INSERT)).as_py():
         rows = _given_back(spec, changes)
         write_deltalake(table, rows, mode="append", target_file_size=FILE_SIZE, commit_properties=properties)
@@ -72,7 +73,7 @@ def _merge(table: DeltaTable, spec: ViewSpec, changes: pa.Table, properties: Any
     merging = merging.when_matched_update_all(predicate=f"not s.{_GONE}", except_cols=[_GONE])
     merging.when_not_matched_insert_all(predicate=f"not s.{_GONE}", except_cols=[_GONE]).execute()
     if table.version() == before:  # there was nothing to change, and no commit
-        append_nothing(table, spec, properties)
+        append_nothing(table, properties)
 
 
 def overwrite(table: DeltaTable, spec: ViewSpec, staged: DeltaTable, properties: Any) -> None:
