@@ -125,7 +125,9 @@ def test_epochs_wait_for_a_store_that_is_away(everywhere, redis_server):
     command = [sys.executable, str(PROGRAM), str(everywhere.path), "--flow", "everywhere"]
     environment = {**everywhere.environment, "RIVERRUN_FAILPOINTS": "commit.begin=stop"}
     said: list[str] = []
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
+    with subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as run:
         try:
             _until_stopped(run)
             redis_server.stop()

@@ -6,17 +6,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import product
-from math import isnan
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from riverrun.durations import Duration, seconds, to_micros
 from riverrun.errors import Invalid, NotFound, OutOfRange, TimedOut, Unavailable, did_you_mean
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
-from riverrun.views.columns import rows_of, scalar
+from riverrun.views.columns import equal_to, rows_of, scalar
 from riverrun.views.epoch import Positions, ViewProgress, as_position
 from riverrun.views.selection import check_count
 from riverrun.views.spec import ViewSpec
@@ -263,7 +261,7 @@ class Snapshot:
         """The row with this key, or None."""
         table = self._table
         for name, part in _key_parts(self._spec, key).items():
-            table = table.filter(_equal(table.column(name), part[0]))
+            table = table.filter(equal_to(table.column(name), part[0]))
         rows = rows_of(table)
         return rows[0] if rows else None
 
@@ -282,14 +280,6 @@ class Snapshot:
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
-
-
-def _equal(column: pa.ChunkedArray, value: pa.Scalar) -> pa.ChunkedArray:
-    """Which values are the same: null is null, NaN is NaN."""
-    part = value.as_py()
-    if part is None:
-        return pc.is_null(column)
-    return pc.is_nan(column) if isinstance(part, float) and isnan(part) else pc.equal(column, value)
 
 
 def _key_parts(spec: ViewSpec, key: Any) -> dict[str, pa.Array]:

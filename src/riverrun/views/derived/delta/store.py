@@ -13,17 +13,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from riverrun.errors import Conflict, Invalid, NotFound, TimedOut, Unavailable
 from riverrun.failpoints import failpoint
 from riverrun.store_address import StoreAddress
-from riverrun.views.columns import rows_of
+from riverrun.views.columns import equal_to, rows_of
 from riverrun.views.derived.delta import files, writing
 from riverrun.views.derived.delta.files import noticing
 from riverrun.views.derived.delta.marker_versions import commit_properties, has_marker, read_marker
+from riverrun.views.derived.delta.writing import quoted
 from riverrun.views.derived.marker import DerivedEpoch, Marker, digest, shape_of
 from riverrun.views.derived.reading import in_key_order
 from riverrun.views.derived.store import DerivedStore
@@ -137,10 +137,12 @@ class DeltaStore(DerivedStore):
         return in_key_order(spec, self._read(spec, None))
 
     def lookup(self, spec: ViewSpec, key: Sequence[pa.Array]) -> pa.Table:
-        met = pc.scalar(True)
-        for name, part in zip(spec.key, key, strict=True):
-            met &= _equals(name, part[0])
-        return self._read(spec, met if spec.key else None)
+        given = dict(zip(spec.key, (part[0] for part in key), strict=True))
+        told = [_literal(name, value) for name, value in given.items()]
+        rows = self._read(spec, " and ".join(filter(None, told)) or None)
+        for name, value in given.items():
+            rows = rows.filter(equal_to(rows.column(name), value))
+        return rows
 
     def query(
         self, spec: ViewSpec, sql: str, parameters: Sequence[Any] | Mapping[str, Any], timeout: float | None
@@ -148,8 +150,7 @@ class DeltaStore(DerivedStore):
         """In the SQL of DuckDB, which can see the view and nothing else."""
         import duckdb
 
-        table = self._load(self._uri)
-        rows = spec.arrow.empty_table() if table is None else table.to_pyarrow_dataset()
+        rows = self._read(spec, None)
         with duckdb.connect(config={"enable_external_access": False, "lock_configuration": True}) as connection:
             connection.register(spec.name, rows)
             alarm = threading.Timer(timeout, connection.interrupt) if timeout is not None else None
@@ -169,12 +170,12 @@ class DeltaStore(DerivedStore):
     def close(self) -> None:
         pass  # nothing is open between two calls
 
-    def _read(self, spec: ViewSpec, met: Any) -> pa.Table:
+    def _read(self, spec: ViewSpec, met: str | None) -> pa.Table:
         table = self._load(self._uri)
         if table is None:
             return spec.arrow.empty_table()
         with noticing(self.place):
-            rows = table.to_pyarrow_table(filters=met)
+            rows = pa.table(table.scan(predicate=met).read_all())
             missing = [name for name in spec.names if name not in rows.column_names]
             if missing:
                 raise Unavailable(f"{self.place} has no column {missing[0]!r}", hint="Rebuild the view")
@@ -213,10 +214,13 @@ class DeltaStore(DerivedStore):
             log.warning("%s could not be tidied up: %s", self.place, error)
 
 
-def _equals(name: str, value: pa.Scalar) -> Any:
-    field = pc.field(name)
-    if not value.is_valid:
-        return field.is_null()
-    if pa.types.is_floating(value.type) and value.as_py() != value.as_py():
-        return field.is_nan()
-    return field == value
+def _literal(name: str, value: pa.Scalar) -> str | None:
+    """A condition by which Delta need not read every file; None for a value that is not easily written in SQL."""
+    plain = value.as_py()
+    if plain is None:
+        return f"{quoted(name)} is null"
+    if isinstance(plain, int):
+        return f"{quoted(name)} = {str(plain).lower()}"
+    if isinstance(plain, str) and "\0" not in plain:
+        return f"{quoted(name)} = '{plain.replace(chr(39), chr(39) * 2)}'"
+    return None

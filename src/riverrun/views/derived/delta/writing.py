@@ -66,7 +66,7 @@ def _merge(table: DeltaTable, spec: ViewSpec, changes: pa.Table, properties: Any
     gone = pc.equal(changes.column(OP), DELETE)
     source = _given_back(spec, changes).append_column(_GONE, gone)
     # Nulls are equal in keys.
-    equal = " and ".join(f"(t.{_quoted(name)} is not distinct from s.{_quoted(name)})" for name in spec.key) or "1 = 1"
+    equal = " and ".join(f"(t.{quoted(name)} is not distinct from s.{quoted(name)})" for name in spec.key) or "1 = 1"
     before = table.version()
     merging = table.merge(source, equal, source_alias="s", target_alias="t", commit_properties=properties)
     merging = merging.when_matched_delete(predicate=f"s.{_GONE}")
@@ -78,7 +78,7 @@ def _merge(table: DeltaTable, spec: ViewSpec, changes: pa.Table, properties: Any
 
 def overwrite(table: DeltaTable, spec: ViewSpec, staged: DeltaTable, properties: Any) -> None:
     """One commit that puts the rows and the columns of another table in place of those of this one."""
-    rows = staged.to_pyarrow_dataset().scanner().to_reader()
+    rows = staged.scan()
     write_deltalake(
         table,
         rows,
@@ -96,5 +96,6 @@ def _given_back(spec: ViewSpec, kept: pa.Table) -> pa.Table:
     return layout_of(every).give_back(kept)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as DataFusion reads it."""
     return '"' + name.replace('"', '""') + '"'
