@@ -113,12 +113,11 @@ def test_a_marker_says_what_is_there(store, place, again):
     assert (marker.fence, marker.sequence, marker.generation) == (1, 1, "shop")
     assert marker.input == digest({"orders": {0: 10}})
     at = {"orders": {0: 10}}
-    assert misfit(marker, 1, "shop", at, [hot()]) is None
-    assert misfit(marker, 0, "shop", {}, [hot()]) is None  # it is repeated
-    assert "behind" in misfit(marker, 2, "shop", at, [hot()])
-    assert "other input" in misfit(marker, 1, "shop", {"orders": {0: 11}}, [hot()])
-    assert "another computation" in misfit(marker, 1, "shop~3", at, [hot()])
-    assert "other columns" in misfit(marker, 1, "shop", at, [hot(schema="user string, n int")])
+    assert misfit(marker, 1, "shop", at) is None
+    assert misfit(marker, 0, "shop", {}) is None  # it is repeated
+    assert "behind" in misfit(marker, 2, "shop", at)
+    assert "other input" in misfit(marker, 1, "shop", {"orders": {0: 11}})
+    assert "another computation" in misfit(marker, 1, "shop~3", at)
 
 
 def test_a_store_restored_from_an_older_copy_is_found(place, again):
@@ -134,7 +133,7 @@ def test_a_store_restored_from_an_older_copy_is_found(place, again):
     place.restore(copy)
     restored = again()
     assert contents(restored, hot()) == [("a", 1)]
-    assert "behind, at epoch 1 of 3" in misfit(restored.last("shop"), 3, "shop", {"orders": {0: 30}}, [hot()])
+    assert "behind, at epoch 1 of 3" in misfit(restored.last("shop"), 3, "shop", {"orders": {0: 30}})
     with pytest.raises(Behind):
         DerivedFlow(restored, hot()).commit(changes(("d", 1, 1)), sequence=4)
 

@@ -140,6 +140,30 @@ def test_rows_are_told_apart_by_any_key(store, kinds):
         assert [shown(found.values()) for found in rows_of(store.lookup(spec, key))] == [shown(row)]
 
 
+def test_many_small_epochs_by_one_run_after_the_other(tmp_path):
+    """Writers come and go; what one has left in the background must not undo what the next one does."""
+    place = DERIVED["search"](tmp_path)
+    schema = "k string, n bigint"
+    spec = ViewSpec("keyed", "shop", schema, ("k",))
+    random, expected = Random(7), {}
+    flow = DerivedFlow(place.open(), spec)
+    for number in range(30):
+        if number % 3 == 0:
+            flow.store.close()
+            flow = DerivedFlow(place.open(), spec, fence=number + 2)
+        changes = []
+        for key in random.sample([f"key {n}" for n in range(60)], 20):
+            before = expected.pop(key, None)
+            if before is not None:
+                changes.append((*before, -1))
+            if before is None or random.random() < 0.9:
+                expected[key] = (key, random.randrange(1000))
+                changes.append((*expected[key], 1))
+        flow.commit({"keyed": weighted(schema, *changes)})
+        assert contents(flow.store, spec) == sorted(expected.values())
+    flow.store.close()
+
+
 def shown(row: Iterable[Any]) -> str:
     return repr([part.isoformat() if isinstance(part, datetime) else part for part in row])
 

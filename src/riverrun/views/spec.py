@@ -88,6 +88,11 @@ class ViewSpec:
         return None if set(told) & set(self.hidden) else told
 
     @property
+    def is_searched(self) -> bool:
+        """Whether its store looks for words."""
+        return self.to is not None and self.to.startswith("search:")
+
+    @property
     def shown_schema(self) -> str:
         """The columns readers see, as DDL."""
         return ddl.render(column for column in ddl.parse(str(self.schema)) if column.name not in self.hidden)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from riverrun.durations import Duration, seconds, to_micros
-from riverrun.errors import Invalid, NotFound, OutOfRange, TimedOut, Unavailable, did_you_mean
+from riverrun.errors import Invalid, NotFound, OutOfRange, TimedOut, Transient, Unavailable, did_you_mean
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import equal_to, rows_of, scalar
@@ -231,8 +231,19 @@ class View:
             pause = min(pause * 1.5, _LONGEST)
 
 
-def described(spec: ViewSpec, progress: ViewProgress, rows: int) -> dict[str, Any]:
-    """A view as plain data, for people and programs: what readers see of it, and how far it is."""
+def counted(store: Store, view: str) -> int | None:
+    """How many rows a view has; None where another store has them, and does not answer."""
+    try:
+        return store.count(view)
+    except (Transient, Unavailable):
+        if store.spec(view).to is None:
+            raise
+        return None
+
+
+def described(spec: ViewSpec, progress: ViewProgress, rows: int | None) -> dict[str, Any]:
+    """A view as plain data, for people and programs: what readers see of it, and how far it is. `rows` is None where its
+    store does not answer; `to` is that store, if it is not the home store."""
     return {
         "name": spec.name,
         "rows": rows,
@@ -244,6 +255,7 @@ def described(spec: ViewSpec, progress: ViewProgress, rows: int) -> dict[str, An
         "position": str(progress.positions),
         "cursor": str(Cursor(progress.commit)),
         "kept_up": progress.kept_up,
+        **({"to": spec.to} if spec.to is not None else {}),
     }
 
 

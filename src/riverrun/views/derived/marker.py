@@ -4,7 +4,7 @@ epoch is the next one, there already, or not to be written. The rules are the sa
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,16 +27,14 @@ class Behind(Conflict):
 
 class Marker(msgspec.Struct, frozen=True):
     """A flow in a derived store. `sequence` numbers epochs across rebuilds, as in derived topics; 0 before the first.
-    `input` stands for the positions where that epoch's input ended, `shape` for the columns and keys of its views,
-    `generation` for the computation that the rows are of: a rebuild begins another one. `work` is a store's own: what it
-    has begun."""
+    `input` stands for the positions where that epoch's input ended, `generation` for the computation that the rows are of: a
+    rebuild begins another one, and so does any change of columns or keys. `work` is a store's own: what it has begun."""
 
     fence: int = 0
     run: str = ""
     generation: str = ""
     sequence: int = 0
     input: int = 0
-    shape: int = 0
     work: str = ""
 
     def encode(self) -> bytes:
@@ -105,16 +103,13 @@ class DerivedEpoch:
             generation=self.generation,
             sequence=self.sequence,
             input=digest(self.positions),
-            shape=shape_of(self.specs.values()),
         )
 
 
 AGAIN = "Run the flow again: its views are computed from the log then"
 
 
-def misfit(
-    last: Marker | None, sequence: int, generation: str, positions: Positions, specs: Iterable[ViewSpec]
-) -> str | None:
+def misfit(last: Marker | None, sequence: int, generation: str, positions: Positions) -> str | None:
     """Why a store with this marker does not belong to a flow whose home store is at `sequence`; None where it does: it is
     as far, or has one epoch more, which is repeated then."""
     if last is None or (last.sequence == 0 and sequence):
@@ -129,17 +124,9 @@ def misfit(
         return f"is ahead, at epoch {last.sequence} of {sequence}: it is of another history"
     if last.sequence == sequence and last.input != digest(positions):
         return f"has other input in epoch {sequence}: it is of another history"
-    if last.shape != shape_of(specs):
-        return "has views of other columns"
     if last.work:
         return "was being replaced when its run ended"
     return None
-
-
-def shape_of(specs: Iterable[ViewSpec]) -> int:
-    """What tells apart whether rows of these views can be written beside those that are there."""
-    parts = sorted((spec.name, str(spec.schema), spec.key, spec.hidden, spec.partition_by) for spec in specs)
-    return _number(repr(parts))
 
 
 def digest(positions: Positions) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from riverrun.errors import Conflict, RiverrunError
+from riverrun.errors import Conflict, RiverrunError, Transient, Unavailable
 from riverrun.failpoints import failpoint
 from riverrun.position import Position
 from riverrun.store_address import StoreAddress
@@ -65,8 +65,19 @@ class RoutedStore(Store):
         return [self.derived(to) for to in sorted({spec.to for spec in self.home.views() if spec.to is not None})]
 
     def take_fence(self, flow: str, run: str | None = None) -> int:
-        stores = [self._declared(to, its) for to, its in by_store(self._written_by(flow)).items()]
-        highest = max((marker.fence for store in stores if (marker := store.last(flow))), default=0)
+        stores = []
+        highest = 0
+        for to, its in by_store(self._written_by(flow)).items():
+            try:
+                store = self._declared(to, its)
+                marker = store.last(flow)
+            except (Transient, Unavailable) as error:
+                if to in self._addresses:
+                    raise
+                log.warning("flow %s has no view any more in a store that does not answer: %s", flow, error)
+                continue
+            stores.append(store)
+            highest = max(highest, marker.fence if marker else 0)
         if highest > self.home.last(flow).fence:  # the home store was lost, or restored from a copy
             self.home.raise_fence(flow, highest)
         fence = self.home.take_fence(flow, run)
@@ -130,9 +141,11 @@ class RoutedStore(Store):
     def misfit(self, flow: str, sequence: int, generation: str) -> str | None:
         last = self.home.last(flow)
         specs = [spec for spec in self._specs(flow, None).values() if self.home.progress(spec.name).kept_up]
-        for to, its in by_store(specs).items():
+        for to in by_store(specs):
+            if to not in self._addresses:  # the flow has no view there any more
+                continue
             store = self.derived(to)
-            why = misfit(store.last(flow), sequence, generation, last.positions, its)
+            why = misfit(store.last(flow), sequence, generation, last.positions)
             if why is not None:
                 return f"{store.place} {why}"
         return None

@@ -2,7 +2,7 @@
 
 What every derived store promises:
 
-1. An epoch takes effect with its marker: number, fence, input and the shapes of its views, in one atomic step of the store.
+1. An epoch takes effect with its marker: number, fence, input and generation, in one atomic step of the store.
    (Redis writes large epochs in pieces; each is such a step, and readers may see an epoch piece by piece.)
 2. The epoch that was written last changes nothing when it comes again; with other input it is refused.
 3. An older fence is refused, whatever it brings. A gap is refused: the store is behind (`Behind`).

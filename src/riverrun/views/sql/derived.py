@@ -11,24 +11,16 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
 import pyarrow as pa
 
 from riverrun.errors import NotFound
 from riverrun.store_address import StoreAddress
-from riverrun.views.derived.marker import DerivedEpoch, Marker, digest, shape_of
+from riverrun.views.derived.marker import DerivedEpoch, Marker, digest
 from riverrun.views.derived.store import DerivedStore
 from riverrun.views.epoch import Epoch, Last, Positions
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sql.sqlstore import SqlStore
 from riverrun.views.store import Store, open_store
-
-
-class _Note(msgspec.Struct, frozen=True):
-    """What stands in the place of a manifest: the generation of the rows, and what they look like."""
-
-    generation: str
-    shape: int
 
 
 class DerivedSqlStore(DerivedStore):
@@ -78,7 +70,6 @@ class DerivedSqlStore(DerivedStore):
         after = epoch.after(_marker(last), self.place)
         if after is None:
             return False
-        note = _Note(epoch.generation, after.shape)
         return store.commit(
             Epoch(
                 _named(epoch.flow),
@@ -86,7 +77,7 @@ class DerivedSqlStore(DerivedStore):
                 epoch.sequence,
                 epoch.positions,
                 epoch.changes,
-                manifest=msgspec.json.encode(note),
+                manifest=epoch.generation.encode(),
                 rebuild=rebuild,
                 whole=epoch.whole,
             )
@@ -106,8 +97,7 @@ class DerivedSqlStore(DerivedStore):
         live.refuse_older(flow, fence)
         if live.generation == token and token not in self._tokens:
             return
-        note = _Note(token, shape_of(specs))
-        store.supersede(self._token(flow, token), fence, sequence, positions, msgspec.json.encode(note))
+        store.supersede(self._token(flow, token), fence, sequence, positions, token.encode())
         self._tokens.pop(token, None)
 
     def abandon(self, flow: str, token: str) -> None:
@@ -163,5 +153,6 @@ def _here(spec: ViewSpec) -> ViewSpec:
 
 
 def _marker(last: Last) -> Marker:
-    note = msgspec.json.decode(last.manifest, type=_Note) if last.manifest else _Note("", 0)
-    return Marker(last.fence, last.run, note.generation, last.epoch, digest(last.positions), note.shape)
+    """The generation stands where the home store has a manifest."""
+    generation = (last.manifest or b"").decode()
+    return Marker(last.fence, last.run, generation, last.epoch, digest(last.positions))

@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from riverrun.errors import Invalid
 from riverrun.views.derived.marker import Marker
 
-_PARTS = ("fence", "sequence", "input", "generation", "shape")
+_PARTS = ("fence", "sequence", "input", "generation")
 _GENERATION = re.compile(r"(?P<flow>.*?)(?:~(?P<number>\d+))?", re.DOTALL)
 _NONE = -1
 
@@ -24,12 +24,12 @@ def read_marker(table: Any, flow: str) -> Marker | None:
         return None
     number = found["generation"]
     generation = "" if number in (None, _NONE) else flow if number == 0 else f"{flow}~{number - 1}"
-    return Marker(found["fence"], "", generation, found["sequence"] or 0, found["input"] or 0, found["shape"] or 0)
+    return Marker(found["fence"], "", generation, found["sequence"] or 0, found["input"] or 0)
 
 
 def commit_properties(marker: Marker, flow: str) -> CommitProperties:
     """What a commit has to carry so that this is the marker after it."""
-    numbers = (marker.fence, marker.sequence, marker.input, _number(marker.generation, flow), marker.shape)
+    numbers = (marker.fence, marker.sequence, marker.input, _number(marker.generation, flow))
     versions = [Transaction(_application(flow, part), number) for part, number in zip(_PARTS, numbers, strict=True)]
     said = {"riverrun.flow": flow, "riverrun.run": marker.run, "riverrun.epoch": str(marker.sequence)}
     return CommitProperties(app_transactions=versions, custom_metadata=said, max_commit_retries=0)

@@ -24,7 +24,7 @@ from riverrun.views.derived.delta import files, writing
 from riverrun.views.derived.delta.files import noticing
 from riverrun.views.derived.delta.marker_versions import commit_properties, has_marker, read_marker
 from riverrun.views.derived.delta.writing import quoted
-from riverrun.views.derived.marker import DerivedEpoch, Marker, digest, shape_of
+from riverrun.views.derived.marker import DerivedEpoch, Marker, digest
 from riverrun.views.derived.reading import in_key_order
 from riverrun.views.derived.store import DerivedStore
 from riverrun.views.epoch import Positions, this_run
@@ -111,7 +111,7 @@ class DeltaStore(DerivedStore):
             if there.generation == token:
                 return
             raise NotFound(f"{self.place} has no rebuild {token}; it was switched or abandoned")
-        done = Marker(fence, this_run(), token, sequence, digest(positions), shape_of(specs))
+        done = Marker(fence, this_run(), token, sequence, digest(positions))
         with noticing(self.place):
             if there.generation != token or there.sequence != sequence:
                 writing.overwrite(table, spec, staged, commit_properties(done, flow))
@@ -158,7 +158,8 @@ class DeltaStore(DerivedStore):
                 if alarm is not None:
                     alarm.start()
                 given = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
-                return rows_of(connection.execute(sql, given).to_arrow_table())
+                answer = connection.sql(sql, params=given)
+                return [] if answer is None else rows_of(answer.to_arrow_table())
             except duckdb.InterruptException:
                 raise TimedOut(f"{self.place} did not answer a query in time") from None
             except duckdb.Error as error:

@@ -19,7 +19,7 @@ from riverrun.errors import Conflict, NotFound
 from riverrun.failpoints import failpoint
 from riverrun.store_address import StoreAddress
 from riverrun.views.derived.key_text import key_text
-from riverrun.views.derived.marker import DerivedEpoch, Marker, digest, shape_of
+from riverrun.views.derived.marker import DerivedEpoch, Marker, digest
 from riverrun.views.derived.reading import in_key_order
 from riverrun.views.derived.redis import scripts
 from riverrun.views.derived.redis.connection import connect, noticing
@@ -145,7 +145,7 @@ class RedisStore(DerivedStore):
                         raise self._overtaken(flow)
                     failpoint(f"redis.{phase}.some")
         run = marker.run or this_run()
-        done = Marker(fence, run, token, sequence, digest(positions), shape_of(specs))
+        done = Marker(fence, run, token, sequence, digest(positions))
         self._replace(key, there, done, flow)
         failpoint("redis.switched")
         self._forget(flow, token)

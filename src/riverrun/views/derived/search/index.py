@@ -25,7 +25,6 @@ from riverrun.views.spec import ViewSpec
 
 _NAMES = "riverrun.json"  # the views, in the order of their numbers
 _MEMORY, _THREADS = 128_000_000, 2
-_SEGMENTS = 12  # with more, the next commit waits until some were merged
 
 # (terms of documents that go, documents that come)
 Batch = tuple[Sequence[str], Iterable[Any]]
@@ -86,38 +85,45 @@ class WordIndex:
     def write(self, decide: Callable[[Marker], Marker | None], batches: Callable[[], Iterable[Batch]]) -> bool:
         """One commit: `decide` says from the marker there is which one to write, None for nothing to do. Nobody else
         writes between the two."""
-        with self.noticing(), self._lock:
-            writer = self._index.writer(_MEMORY, _THREADS)
-            failpoint("search.locked")
-        try:
+        with self._writing() as writer:
             after = decide(self.marker())
             if after is None:
                 return False
-            with self.noticing():
-                for gone, documents in batches():
-                    for key in gone:
-                        writer.delete_documents_by_term(KEY, key)
-                    for document in documents:
-                        writer.add_document(document)
-                writer.delete_documents_by_term(KEY, MARKER)
-                writer.add_document(_marker_document(after))
-                failpoint("search.added")
-                writer.commit()
+            for gone, documents in batches():
+                for key in gone:
+                    writer.delete_documents_by_term(KEY, key)
+                for document in documents:
+                    writer.add_document(document)
+            writer.delete_documents_by_term(KEY, MARKER)
+            writer.add_document(_marker_document(after))
+            failpoint("search.added")
+            writer.commit()
             failpoint("search.committed")
-            if self.searcher().num_segments > _SEGMENTS:
-                with self.noticing():
-                    writer.wait_merging_threads()
-            return True
-        finally:
-            del writer  # with it goes its lock; what was not committed is forgotten
+        return True
 
     def remove_view(self, number: int) -> None:
         """Remove the rows of a view."""
-        with self.noticing(), self._lock:
-            writer = self._index.writer(_MEMORY, _THREADS)
+        with self._writing() as writer:
             writer.delete_documents_by_term(VIEW, str(number))
             writer.commit()
-            del writer
+
+    @contextmanager
+    def _writing(self) -> Iterator[Any]:
+        """A writer, which is the only one of all processes; what it does not commit is forgotten.
+
+        Its merges are waited for: a thread that went on merging would put back what the next writer deletes.
+        """
+        with self.noticing():
+            with self._lock:
+                writer = self._index.writer(_MEMORY, _THREADS)
+            failpoint("search.locked")
+            try:
+                yield writer
+            except BaseException:
+                writer.rollback()
+                raise
+            finally:
+                writer.wait_merging_threads()
 
     @contextmanager
     def noticing(self) -> Iterator[None]:

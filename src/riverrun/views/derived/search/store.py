@@ -25,7 +25,7 @@ from riverrun.search.parsing import parse_query
 from riverrun.store_address import StoreAddress
 from riverrun.views.columns import rows_of
 from riverrun.views.derived.key_text import key_text
-from riverrun.views.derived.marker import DerivedEpoch, Marker, digest, shape_of
+from riverrun.views.derived.marker import DerivedEpoch, Marker, digest
 from riverrun.views.derived.reading import in_key_order
 from riverrun.views.derived.search.documents import ANALYZER, KEY, ROW
 from riverrun.views.derived.search.highlighting import Highlighter
@@ -91,7 +91,6 @@ class SearchStore(DerivedStore):
             token,
             sequence,
             digest(positions),
-            shape_of(specs),
         )
         self._staged(flow, token).write(lambda _: done, lambda: ())
         failpoint("search.staged")
