@@ -23,7 +23,21 @@ PAGES += sorted((ROOT / "docs").glob("*.md"))
 EXECUTED = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]
 EXECUTED += [
     ROOT / "docs" / f"{name}.md"
-    for name in ("concepts", "log", "flows", "joins", "patterns", "search", "testing", "extending", "http", "alerts")
+    for name in (
+        *(
+            "concepts",
+            "log",
+            "flows",
+            "joins",
+            "patterns",
+            "search",
+            "stores",
+            "testing",
+            "extending",
+            "http",
+            "alerts",
+        ),
+    )
 ]
 EXECUTED += [ROOT / "docs" / "operating.md"]
 
@@ -32,7 +46,7 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
-STARTS_SPARK = {"README.md", "flows.md"}
+STARTS_SPARK = {"README.md", "flows.md", "stores.md"}
 
 
 @pytest.mark.parametrize(
