@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-recovery lint format bench screenshots browser lock clean
+.PHONY: help install demo test test-recovery lint format bench screenshots browser servers lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,10 +32,16 @@ browser: ## Chromium for the tests of the dashboard, where this user may install
 	  { echo "installing chromium (once)"; export DEBIAN_FRONTEND=noninteractive; (apt-get install -qq -y chromium || \
 	    { apt-get update -qq && apt-get install -qq -y chromium; }) >/dev/null 2>&1 || echo "chromium could not be installed"; }
 
-test: $(STAMP) browser ## all tests but the slow ones
+# Without it the tests of views in Redis are left out, and say so.
+servers: ## Redis for the tests of derived stores, where this user may install packages
+	@command -v redis-server >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
+	  { echo "installing redis-server (once)"; export DEBIAN_FRONTEND=noninteractive; (apt-get install -qq -y redis-server || \
+	    { apt-get update -qq && apt-get install -qq -y redis-server; }) >/dev/null 2>&1 || echo "redis-server could not be installed"; }
+
+test: $(STAMP) browser servers ## all tests but the slow ones
 	@EXAMPLES=0.5 $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 12 --durations-min 8
 
-test-recovery: $(STAMP) ## kill real processes at every step and compare
+test-recovery: $(STAMP) servers ## kill real processes at every step and compare
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'recovery or slow' tests
 	@EXAMPLES=4 $(BIN)/python -m pytest -n 2 -m 'hypothesis and not spark' --hypothesis-profile search tests
 

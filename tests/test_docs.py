@@ -33,6 +33,7 @@ EXECUTED += [
         "envelopes",
         "patterns",
         "search",
+        "stores",
         "testing",
         "extending",
         "http",
@@ -46,7 +47,7 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
-STARTS_SPARK = {"README.md", "flows.md"}
+STARTS_SPARK = {"README.md", "flows.md", "stores.md"}
 
 
 @pytest.mark.parametrize(

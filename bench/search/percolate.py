@@ -24,8 +24,8 @@ from bench.search import corpus
 from riverrun.kernels.kernel import EpochClock
 from riverrun.kernels.percolate import PercolateKernel
 from riverrun.kernels.sides import JoinOutput, Sides
-from riverrun.kernels.stored_queries import search_fields
 from riverrun.search.documents import analyse
+from riverrun.search.fields import search_fields
 from riverrun.search.parsing import parse_query
 from riverrun.search.programs import Programs
 from riverrun.search.verification import verify

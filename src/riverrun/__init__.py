@@ -19,7 +19,7 @@ Read the code in this order:
    `patterns` — sequences of rows, matched. `rules` — patterns that are rows of a table. `search` — stored queries, and which
    of them documents meet.
 7. `runtime` — a flow made ready: branches, stages, the plan of an epoch, its commit. `spark` — driving it with Spark.
-8. `views` — results in SQLite and PostgreSQL.
+8. `views` — results in SQLite and PostgreSQL; `views.derived` — in Redis, search indexes and Delta tables, too.
 9. `intake` — what comes as text. `serve` — HTTP: events in, views and streams of changes out, and the dashboard. `alerts`
    — messages about rows and about runs. `testing` — flows on lists of rows, without Spark.
 10. `cli`, `doctor` — for people. `demo.shop` is what `riverrun demo` plays, `demo.tour` what `riverrun demo --log` does.

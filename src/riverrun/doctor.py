@@ -254,6 +254,7 @@ def check_river(path: str) -> Iterator[Check]:
             yield from check_privacy(river)
             yield from check_views(river)
             yield from check_flows(river)
+            yield from check_stores(river)
             for name in names:
                 yield check_topic(river, name)
             for group in river.groups.list():
@@ -311,6 +312,27 @@ def check_flows(river: River) -> Iterator[Check]:
                 yield Check(f"flow {flow}", "ok", state)
     except RiverrunError:  # which has been said of the views
         return
+
+
+def check_stores(river: River) -> Iterator[Check]:
+    """Other stores that views are in: each answers."""
+    if "//" not in river.views_address and not os.path.exists(river.views_address):
+        return
+    try:
+        from riverrun.views.derived.routed import RoutedStore
+
+        store = river.store
+        stores = store.derived_stores() if isinstance(store, RoutedStore) else []
+    except (RiverrunError, ImportError):
+        return  # the check of the home store says it
+    for one in stores:
+        try:
+            one.ping()
+        except RiverrunError as error:
+            fix = error.hint or "Start it, or correct the address in the flow; epochs wait for it meanwhile"
+            yield Check("stores", "failed", error.message, fix)
+        else:
+            yield Check("stores", "ok", f"{one.place} answers")
 
 
 def check_topic(river: River, name: str) -> Check:

@@ -13,6 +13,7 @@ RiverrunError
 │   └── Unverified     expressions.forms: an expression that only Spark computes
 ├── NotFound           a topic, view, group or column that does not exist (also a LookupError)
 ├── Conflict           it exists already and says something else
+│   └── Behind         views.derived.marker: a store of views lacks what was committed before
 ├── OutOfRange         a position that is no longer kept, or beyond the end of the log
 ├── Fenced             a newer run, producer or group member has taken over
 ├── Corrupt            stored bytes are damaged; nothing is skipped silently

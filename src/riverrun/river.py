@@ -261,11 +261,13 @@ class River:
             if self._store is None:
                 try:
                     from riverrun.views import open_store
+                    from riverrun.views.derived.routed import RoutedStore
                 except ImportError as error:
                     raise _not_installed(error) from None
                 except OSError as error:  # modules are files, too
                     raise from_system(error, "the view store cannot be opened") from error
-                self._store = open_store(self.views_address, read=self.views_read)
+                home = open_store(self.views_address, read=self.views_read)
+                self._store = RoutedStore(home, self.path, self.views_address)
             return self._store
 
     def lag(self, group: str) -> dict[str, Any]:

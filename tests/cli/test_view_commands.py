@@ -176,3 +176,15 @@ def test_a_rebuild_names_what_is_wrong_before_it_starts_anything(riverrun: Any) 
         river.store.take_fence("shop")
         river.store.declare(ViewSpec("totals", "shop", SCHEMA, ("user", "day"), ("orders",)))
     assert "view totals belongs to flow shop, not to other" in riverrun("view", "rebuild", "totals", "other.py").error
+
+
+def test_search(riverrun: Any, river: River) -> None:
+    fields = "sku string, title string"
+    river.store.declare(ViewSpec("words", "other", fields, ("sku",), ("orders",), to="search:"))
+    table = pa.table({"sku": ["a", "b"], "title": ["Rain boots", "Hat"], "_weight": pa.array([1, 1], pa.int8())})
+    river.store.commit(Epoch("other", river.store.take_fence("other"), 1, {"orders": {0: 10}}, {"words": table}))
+    assert riverrun("view", "search", "words", "boo*", "--json").json == [{"sku": "a", "title": "Rain boots"}]
+    assert "Rain boots" in riverrun("view", "search", "words", "boots", "--where", "sku = 'a'").out
+    assert "which cannot search for words" in riverrun("view", "search", "totals", "boots").error
+    listed = {view["name"]: view for view in riverrun("view", "list", "--json").json}
+    assert (listed["words"]["rows"], listed["words"]["to"]) == (2, "search:")

@@ -1,5 +1,7 @@
 """The flows that the recovery tests kill: a shop with windows, and a market with joins."""
 
+import os
+
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count
 from riverrun.flow.aggregates import max as most
@@ -44,4 +46,24 @@ def market() -> Flow:
     flow.view("sizes", cities.group("lines").agg(cities=count()))
     flow.topic("cities-log", cities.where("city is not null"), key="city")
     flow.topic("lines-log", lines, key=["n", "customer", "product"])
+    return flow
+
+
+def everywhere(factor: int = 1) -> Flow:
+    """The same rows in the home store and in every other one that the environment names, as NAME=ADDRESS in each line."""
+    flow = Flow("everywhere")
+    texts = flow.stream("orders", ORDERS, time="at", key="user", lateness="10 seconds", idle=None)
+    orders = texts.with_columns(amount="cast(amount as double)")
+    totals = orders.group("user").agg(n=count(), total=total(f"amount * {factor}"))
+    large = orders.where("amount >= 9")
+    flow.view("totals", totals)
+    flow.view("large", large)
+    flow.topic("totals-log", totals, key="user")
+    for line in os.environ["STORES"].splitlines():
+        name, _, address = line.partition("=")
+        flow.view(f"totals-{name}", totals, to=address)
+        if not address.startswith("delta:"):
+            flow.view(f"large-{name}", large, to=address)
+        else:
+            flow.view(f"large-{name}", large, to=f"{address}-large")
     return flow

@@ -114,7 +114,7 @@ class Running:
                 result = self.computed(before, plan, home, rebuild)
                 committer.check(result)
                 checkpoint.settle(planned, result.control.positions)
-                committer.apply(result)
+                Patience(f"flow {self.flow.name}").through(lambda: committer.apply(result))  # noqa: B023
                 print("epoch", planned, flush=True)
             failpoint("epoch.done")
             write(f"{checkpoint.directory}/commits/{planned - 1}", "v1", "{}")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from oracles.orders import examples
 from oracles.search import Search
 from oracles.search_inputs import COLUMNS, DOCUMENTS, QUERIES, TEXT, WORDS
-from riverrun.kernels.stored_queries import search_fields
 from riverrun.search import postings
+from riverrun.search.fields import search_fields
 from riverrun.search.index import SearchIndex
 from riverrun.search.parsing import parse_query
 from riverrun.search.words import Analyzer

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from riverrun.river import River
     from riverrun.views import Change, Store, View
 
-app = typer.Typer(help="Views: list, get, query, watch, rebuild.", rich_markup_mode=None)
+app = typer.Typer(help="Views: list, get, query, search, watch, rebuild.", rich_markup_mode=None)
 
 ViewArgument = Annotated[str, typer.Argument(metavar="NAME", help="The view.", show_default=False)]
 _WIDEST = 60  # characters of one value in a line for people
@@ -91,6 +91,25 @@ def query(
 
 
 @app.command()
+def search(
+    name: ViewArgument,
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="Words, as in: rain* AND NOT boots.", show_default=False)
+    ],
+    where: Annotated[str | None, typer.Option(metavar="SQL", help='Only rows with "price < 10".')] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="At most so many rows.")] = 10,
+    json: JsonOption = False,
+    river: RiverOption = DEFAULT_RIVER,
+) -> None:
+    """Print the rows of a view in a search index that meet a search, best first.
+
+    The language is that of stored searches: "a phrase", AND, OR, NOT, prefix*, title:word, price:[1 TO 9].
+    """
+    with _open_view(river, name) as view:
+        _print_rows(view.search(query, limit, where), json, view.spec.visible)
+
+
+@app.command()
 def watch(
     name: ViewArgument,
     since: Annotated[
@@ -147,15 +166,16 @@ def _need_views(river: River) -> None:
 
 
 def _describe(store: Store) -> list[dict[str, Any]]:
-    from riverrun.views.view import described
+    from riverrun.views.view import counted, described
 
-    return [described(spec, store.progress(spec.name), store.count(spec.name)) for spec in store.views()]
+    return [described(spec, store.progress(spec.name), counted(store, spec.name)) for spec in store.views()]
 
 
 def _row(one: dict[str, Any]) -> list[str]:
     key = ", ".join(one["key"]) or "–"
     position = (one["position"] or "–") + ("" if one["kept_up"] else ", no longer kept up")
-    return [one["name"], figures.count(one["rows"]), key, one["flow"], str(one["epoch"]), position]
+    rows = "?" if one["rows"] is None else figures.count(one["rows"])  # its store does not answer
+    return [one["name"], rows, key, one["flow"], str(one["epoch"]), position]
 
 
 def _print_rows(rows: Sequence[dict[str, Any]], json: bool, columns: list[str]) -> None:

@@ -22,6 +22,7 @@ from riverrun.flow.operators.top import Newest, OnePerKey, Top
 from riverrun.flow.place import caller
 from riverrun.flow.schema import Schema
 from riverrun.flow.spans import positive, span
+from riverrun.store_address import NAMES, StoreAddress
 
 Indexes = str | Sequence[Names]
 """Columns by which rows are found fast: each a name, or a list of names that are looked for together."""
@@ -60,7 +61,15 @@ def _newest(graph: Graph, node: Node, key: Names, by: Sequence[str]) -> Node:
     return graph.add(Newest(inputs=(node,), place=caller(), order=order, per=names.columns("key", key, node.schema)))
 
 
-def view(name: str, node: Node, key: Names | None, history: Duration | None, index: Indexes | None) -> ViewEnd:
+def view(
+    name: str,
+    node: Node,
+    key: Names | None,
+    history: Duration | None,
+    index: Indexes | None,
+    to: str | None = None,
+    partition_by: Names | None = None,
+) -> ViewEnd:
     """A view; the hidden parts of a table's key are always part of the view's."""
     check_name(name, "view")
     chosen = names.columns("key", key, node.schema)
@@ -77,7 +86,38 @@ def view(name: str, node: Node, key: Names | None, history: Duration | None, ind
             )
     found = [index] if isinstance(index, str) else index or ()
     indexes = tuple(names.some("index", columns, node.schema) for columns in found)
-    return ViewEnd(name=name, node=node, place=caller(), key=full, history=kept, index=indexes)
+    address = _store_of(name, to, history, index)
+    parts = names.columns("partition_by", partition_by, node.schema)
+    if parts and (address is None or address.kind != "delta"):
+        raise Invalid(f"view {name!r}: partition_by is for Delta tables", hint='Write to="delta:PATH", or leave it out')
+    return ViewEnd(
+        name=name,
+        node=node,
+        place=caller(),
+        key=full,
+        history=kept,
+        index=indexes,
+        to=address,
+        partition_by=parts,
+    )
+
+
+def _store_of(name: str, to: str | None, history: Duration | None, index: Indexes | None) -> StoreAddress | None:
+    """The store a view goes to, if that can do what is asked of it."""
+    if to is None:
+        return None
+    try:
+        address = StoreAddress.parse(to)
+    except Invalid as error:
+        raise Invalid(f"view {name!r}: {error.message}", hint=error.hint) from None
+    if address.kind in ("redis", "search", "delta"):
+        for option, given in (("history", history), ("index", index)):
+            if given is not None:
+                raise Invalid(
+                    f"view {name!r} is in {NAMES[address.kind]}, which knows no {option}=",
+                    hint="Leave it out, or keep the view in the river's own store or another database",
+                )
+    return address
 
 
 def topic(graph: Graph, name: str, node: Node, key: Names | None) -> TopicEnd:
@@ -115,6 +155,13 @@ def alert(name: str, node: Node, to: str | Sequence[str], message: str | None, e
 
 def added(known: dict[str, AnyEnd], end: AnyEnd) -> AnyEnd:
     """Adds an end; its name must be new."""
+    if isinstance(end, ViewEnd) and end.to is not None and end.to.kind == "delta":
+        for other in known.values():
+            if isinstance(other, ViewEnd) and other.to is not None and other.to.public == end.to.public:
+                raise Invalid(
+                    f"view {end.name!r}: view {other.name!r} is in the same Delta table",
+                    hint="Give each a path of its own",
+                )
     if end.name in known:
         where = known[end.name].place
         raise Invalid(f"there is a {end.kind} {end.name!r} already, at {where}", hint="Give it another name")

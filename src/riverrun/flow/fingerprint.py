@@ -29,7 +29,7 @@ def fingerprints(nodes: Sequence[Node]) -> dict[str, str]:
 
 
 def view_fingerprints(views: Sequence[ViewEnd]) -> dict[str, str]:
-    """For each view, by id, the hash of its key and of what lies between it and the stateful nodes that feed it."""
+    """For each view, by id, the hash of its key, its store and of what lies between it and the stateful nodes that feed it."""
 
     def of(node: Node, wanted: Columns) -> str:
         if node.stateful:
@@ -42,6 +42,8 @@ def view_fingerprints(views: Sequence[ViewEnd]) -> dict[str, str]:
     for view in views:
         columns = canonical((*view.node.schema, *view.key))
         text = f"{columns}|{of(view.node, frozenset(view.node.schema))}"
+        if view.to is not None:
+            text += f"|{view.to.public}|{canonical(view.partition_by)}"
         found[view.id] = hashlib.sha256(text.encode()).hexdigest()
     return found
 

@@ -99,12 +99,18 @@ class Flow:
         key: Names | None = None,
         history: Duration | None = None,
         index: ends.Indexes | None = None,
+        to: str | None = None,
+        partition_by: Names | None = None,
     ) -> ViewEnd:
         """A queryable table of the results. Of a stream without `key` every row stays; with one, the newest.
 
         Rows are found fast by their key, and by the columns in `index`: `["merchant", ["country", "day"]]`.
+
+        `to` puts the rows into another store than the river's own: "redis://…", "search:", "delta:PATH" (which may be cut
+        into directories by the columns of `partition_by`), "postgresql://…", "sqlite:PATH".
         """
-        end = ends.view(name, ends.newest(self.graph, self._result("view", node), key), key, history, index)
+        rows = ends.newest(self.graph, self._result("view", node), key)
+        end = ends.view(name, rows, key, history, index, to, partition_by)
         return ends.added(self.views, end)
 
     @declaration

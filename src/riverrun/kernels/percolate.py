@@ -21,8 +21,9 @@ from riverrun.kernels.kernel import Counts, EpochClock, Step
 from riverrun.kernels.lateness import in_time
 from riverrun.kernels.matching import ID
 from riverrun.kernels.sides import Sides
-from riverrun.kernels.stored_queries import StoredQueries, search_fields
+from riverrun.kernels.stored_queries import StoredQueries
 from riverrun.kernels.weights import refuse_retractions, signed
+from riverrun.search.fields import search_fields
 from riverrun.search.index import SearchIndex
 from riverrun.search.words import Analyzer
 from riverrun.state.equality import equijoin

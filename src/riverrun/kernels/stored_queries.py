@@ -9,7 +9,7 @@ made anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from riverrun.kernels.weights import signed
-from riverrun.search.fields import FieldKind, SearchField, SearchFields
+from riverrun.search.fields import SearchFields
 from riverrun.search.index import SearchIndex
 from riverrun.search.parsing import QueryError, parse_query
 from riverrun.search.tree import QueryTree
@@ -31,7 +31,6 @@ ERROR = "_error"
 _VERSION, _PRINT, _INDEX = "_version", "_print", "index"
 _VERSIONS_BACK = 100
 _ROUND, _LARGEST = 0x9FB21C651E98DF25, (1 << 62) - 1
-_LONGEST_DECIMAL = 18
 
 
 @dataclass(frozen=True)
@@ -139,30 +138,3 @@ class StoredQueries:
     def _add(self, index: SearchIndex, rows: pl.DataFrame) -> None:
         trees, good, _ = self._read(rows)
         index.put(pick(keep(rows, good), self.schema), trees)
-
-
-def search_fields(columns: Mapping[str, pl.DataType], text: Sequence[str]) -> SearchFields:
-    """Which of the columns can be searched, and how."""
-    found = []
-    for name, kind in columns.items():
-        known = _field_kind(kind)
-        if known is not None:
-            found.append(SearchField(name, known, kind.scale if isinstance(kind, pl.Decimal) else 0))
-    return SearchFields(tuple(found), tuple(text))
-
-
-def _field_kind(kind: pl.DataType) -> FieldKind | None:
-    match kind:
-        case pl.String():
-            return "text"
-        case pl.Boolean():
-            return "boolean"
-        case pl.Date():
-            return "date"
-        case pl.Datetime():
-            return "time"
-        case pl.Decimal():
-            return "decimal" if (kind.precision or _LONGEST_DECIMAL + 1) <= _LONGEST_DECIMAL else None
-    if kind.is_integer():
-        return "whole"
-    return "float" if kind.is_float() else None

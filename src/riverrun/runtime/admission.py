@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -46,16 +47,27 @@ def admitted(
     rebuild: bool = False,
 ) -> Admission:
     """What a run of the flow, under this name, begins with. `rebuild` asks for computing everything again."""
+    store.introduce(end.to for end in flow.views.values() if end.to is not None)
     last = store.last(name)
     home = home_of(checkpoints, name, last)
     if last.epoch == 0 and was_left(checkpoints, name, store):
         return Admission(home, None, GONE)
     found = changes(flow, last)
-    if found or (rebuild and last.epoch):
-        why = f"has changed since its last epoch ({', '.join(found)})" if found else "is rebuilt"
-        _refuse_forgotten(name, inputs, start, f"{why}, and " if found else "")
+    unlike = None if found else _misfit(name, store, last, home)
+    if found or unlike or (rebuild and last.epoch):
+        why = f"has changed since its last epoch ({', '.join(found)})" if found else unlike or "is rebuilt"
+        _refuse_forgotten(name, inputs, start, f"{why}, and " if found or unlike else "")
         return Admission(home, None, why)
     return Admission(home, resumable(name, store, Checkpoint(home, name), inputs))
+
+
+def _misfit(flow: str, store: Store, last: Last, home: str) -> str | None:
+    """Why the rows of views in other stores do not belong to the flow's last epoch."""
+    if last.manifest is None:
+        return None
+    sequence = last.epoch + Manifest.decode(last.manifest).base
+    why = store.misfit(flow, sequence, os.path.basename(home))
+    return None if why is None else f"finds other rows than it wrote ({why})"
 
 
 def resumable(flow: str, store: Store, checkpoint: Checkpoint, inputs: Mapping[str, Topic]) -> Manifest | None:

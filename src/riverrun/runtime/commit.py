@@ -1,4 +1,5 @@
-"""An epoch takes effect: derived topics first, each idempotent, then the home store, whose transaction decides."""
+"""An epoch takes effect: derived topics first, then other stores, each idempotent, then the home store, whose transaction
+decides."""
 
 from __future__ import annotations
 
@@ -107,6 +108,8 @@ class Committer:
             whole=frozenset(
                 name + self._suffix for name, end in self._flow.views.items() if end.node.is_table or end.keeps_all
             ),
+            base=self._base,
+            generation=self._home,
         )
         self._store.commit(epoch)
         failpoint("commit.store")

@@ -83,7 +83,7 @@ class Successor:
             bounds.write_positions(bounds.together(self.home), together)
         for directory in (self.home, self._checkpoints):
             durable.sync_directory(directory)
-        patience.through(lambda: self._switch(fence, manifest.encode()))
+        patience.through(lambda: self._switch(fence, manifest))
         failpoint("rebuild.switched")
         try:
             clean(self._checkpoints, self.name, self._store)
@@ -110,9 +110,9 @@ class Successor:
                 return token, home
             self._store.abandon(token)
 
-    def _switch(self, fence: int, manifest: bytes) -> None:
+    def _switch(self, fence: int, manifest: Manifest) -> None:
         if self.token in self._store.rebuilds(self.name):
-            self._store.switch(self.token, fence, manifest=manifest)
+            self._store.switch(self.token, fence, manifest=manifest.encode(), base=manifest.base)
         elif not self._is_live():  # else an answer was lost, and it is done
             raise Conflict(f"the rebuild of flow {self.name} was given up: somebody began another one")
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation
 from functools import cached_property
 from typing import Literal
 
+import polars as pl
+
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = 1_000_000
+_LONGEST_DECIMAL = 18
 
 FieldKind = Literal["text", "whole", "float", "decimal", "boolean", "date", "time"]
 
@@ -118,3 +121,30 @@ class SearchFields:
     def by_name(self) -> dict[str, SearchField]:
         """By name in lower case."""
         return {field.name.lower(): field for field in self.fields}
+
+
+def search_fields(columns: Mapping[str, pl.DataType], text: Sequence[str]) -> SearchFields:
+    """Which of the columns can be searched, and how."""
+    found = []
+    for name, kind in columns.items():
+        known = _field_kind(kind)
+        if known is not None:
+            found.append(SearchField(name, known, kind.scale if isinstance(kind, pl.Decimal) else 0))
+    return SearchFields(tuple(found), tuple(text))
+
+
+def _field_kind(kind: pl.DataType) -> FieldKind | None:
+    match kind:
+        case pl.String():
+            return "text"
+        case pl.Boolean():
+            return "boolean"
+        case pl.Date():
+            return "date"
+        case pl.Datetime():
+            return "time"
+        case pl.Decimal():
+            return "decimal" if (kind.precision or _LONGEST_DECIMAL + 1) <= _LONGEST_DECIMAL else None
+    if kind.is_integer():
+        return "whole"
+    return "float" if kind.is_float() else None

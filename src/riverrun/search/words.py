@@ -73,6 +73,10 @@ class Analyzer:
         """The words of a text as they are written."""
         return (_ASCII if text.isascii() else _words()).findall(text)
 
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where the words of a text begin and end."""
+        return (found.span() for found in (_ASCII if text.isascii() else _words()).finditer(text))
+
     def form(self, word: str) -> str:
         """A written word without what does not count, but not stemmed: what wildcards are compared with."""
         return analysed(word, self.fold, self.language)[0]

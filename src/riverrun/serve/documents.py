@@ -65,7 +65,7 @@ class ViewSummary(Open):
     """A view: what it is, and how far."""
 
     name: str
-    rows: int
+    rows: int | None  # null: its store does not answer
     position: str
     cursor: str
     key: list[str]

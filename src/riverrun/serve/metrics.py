@@ -131,7 +131,7 @@ _Samples = list[tuple[tuple[str, ...], float]]
 
 
 def _each(named: list[dict[str, Any]], value: str) -> _Samples:
-    return [((one["name"],), one[value]) for one in named]
+    return [((one["name"],), one[value]) for one in named if one[value] is not None]
 
 
 def _gauge(name: str, about: str, labels: list[str], samples: Any) -> Metric:

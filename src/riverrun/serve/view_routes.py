@@ -25,7 +25,7 @@ from riverrun.serve.view_changes import ViewChanges
 from riverrun.views import Store, View, ViewSpec
 from riverrun.views.changelog import Cursor
 from riverrun.views.columns import rows_of
-from riverrun.views.view import described
+from riverrun.views.view import counted, described
 
 Name = Annotated[str, Path(description="The view.", max_length=200)]
 AtLeast = Annotated[str | None, Query(description="Wait until the input up to this position has been processed")]
@@ -34,6 +34,7 @@ Timeout = Annotated[str, Query(description="How long to wait for `at_least`")]
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 MOST_ROWS = 100_000
 _ROWS = 1000
+_MOST_FOUND = 1000  # by a search
 _PATIENCE = 30.0  # seconds to find the rows of one answer
 _LONGEST = 300.0  # seconds that a request may wait
 _EVENTS: dict[str, Any] = {"description": "Server-sent events", "content": {"text/event-stream": {}}}
@@ -81,16 +82,25 @@ def view_routes(backend: Backend, summaries: Summaries) -> APIRouter:
         limit: Annotated[int, Query(ge=0, le=MOST_ROWS, description="At most so many rows")] = _ROWS,
         offset: Annotated[int, Query(ge=0, lt=1 << 53, description="Pass over so many first")] = 0,
         order: Annotated[list[str] | None, Query(description="Columns; `-amount` for descending")] = None,
+        q: Annotated[
+            str | None, Query(description="Words to look for, in a view that is searched", max_length=10_000)
+        ] = None,
+        highlight: Annotated[str | None, Query(description="With `q`, `true`: what met it, as `_highlight`")] = None,
         at_least: AtLeast = None,
         timeout: Timeout = "30 seconds",
     ) -> Response:
         """Rows in key order, or as `order` says; fewer than `limit` where they are large. The header Link has the next page,
         where there is one.
 
+        With `q`, the rows of a view in a search index that meet a search, best first.
+
         Riverrun-Position says how far the view has come; Riverrun-Cursor is where to go on with its changes.
         """
         opened = await fresh(view, at_least, timeout)
         given = request.query_params.multi_items()
+        if q is not None and (opened.spec.is_searched or "q" not in opened.spec.visible):
+            headers, found = await backend.read(_search, backend, opened, given, q, limit, highlight == "true")
+            return Response(await backend.read(encode, found), headers=headers, media_type="application/json")
 
         def read() -> tuple[pa.Table, bool, dict[str, str]]:
             store, spec = backend.store(), opened.spec
@@ -173,6 +183,16 @@ def _freshness(store: Store, spec: ViewSpec) -> dict[str, str]:
     return {"riverrun-position": str(progress.positions), "riverrun-cursor": str(Cursor(progress.commit))}
 
 
+def _search(
+    backend: Backend, view: View, given: list[tuple[str, str]], query: str, limit: int, highlight: bool
+) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    other = [name for name, _ in given if name not in ("q", "highlight", "limit", "at_least", "timeout")]
+    if other:
+        raise Invalid(f"with q, rows are not chosen by {other[0]}", hint="Write it in the search: price:<50 AND boots")
+    headers = _freshness(backend.store(), view.spec)
+    return headers, view.search(query, min(limit, _MOST_FOUND), highlight=highlight)
+
+
 def _open_changes(backend: Backend, name: str, since: str | None) -> tuple[Store, ViewChanges]:
     store = backend.store()
     store.spec(name)
@@ -191,7 +211,7 @@ class Summaries:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._lock = threading.Lock()
-        self._counted: dict[str, tuple[int, int]] = {}
+        self._counted: dict[str, tuple[int, int | None]] = {}
 
     def all(self) -> list[dict[str, Any]]:
         """Every view, by name."""
@@ -205,9 +225,9 @@ class Summaries:
         with self._lock:
             commit, rows = self._counted.get(spec.name, (-1, 0))
         if commit != progress.commit:
-            rows = store.count(spec.name)
+            rows = counted(store, spec.name)
             with self._lock:
-                self._counted[spec.name] = (progress.commit, rows)
+                self._counted[spec.name] = (progress.commit if rows is not None else -1, rows)
         return described(spec, progress, rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 
@@ -33,8 +34,11 @@ def run_flow(
     it follows their event time (2026-01-01 where there is none) and never goes back; with `now` it begins there and
     moves by `Tick` alone. Topics are as the flow declares them, with one partition each, or as `topics` says.
 
+    Views that go to other stores (`to=`) are kept in memory, too.
+
     engine="local" runs in this process, with DuckDB for SQL; "spark" starts Spark, on the wall clock.
     """
+    flow = _at_home(flow)
     script, topics = steps(inputs, flow.topics()), list(topics)
     for name, value in {"shards": shards, "partitions": partitions, "max_rows": max_rows}.items():
         if not isinstance(value, int) or value < 1:
@@ -52,6 +56,13 @@ def run_flow(
         if drain:
             run.drain()
         return run.result()
+
+
+def _at_home(flow: Flow) -> Flow:
+    """The flow with its views in the home store, all of them."""
+    same = copy(flow)
+    same.views = {name: replace(end, to=None, partition_by=()) for name, end in flow.views.items()}
+    return same
 
 
 def _derived(flow: Flow, script: Sequence[Step], said: Collection[str]) -> list[TopicSpec]:

@@ -1,7 +1,7 @@
 """Views: results that flows keep up to date, in stores of their own.
 
 Read `spec` and `epoch` (what goes in), `settled` (an epoch's changes, by key), `store` (the contract), then `view` (what
-people use). Stores: `sql`, in SQLite or PostgreSQL.
+people use). Stores: `sql`, in SQLite or PostgreSQL; `derived`, views of a flow in other systems beside it.
 """
 
 from riverrun.views.changelog import Change

@@ -21,10 +21,12 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from math import isnan
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from riverrun import calendar
 from riverrun.errors import Invalid
@@ -184,6 +186,14 @@ def conform(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
         return table.select(schema.names).cast(schema)
     except (pa.ArrowException, ValueError) as error:
         raise Invalid(f"{what}: {error}") from None
+
+
+def equal_to(column: pa.ChunkedArray, value: pa.Scalar) -> pa.ChunkedArray:
+    """Which values are the same: null is null, NaN is NaN."""
+    part = value.as_py()
+    if part is None:
+        return pc.is_null(column)
+    return pc.is_nan(column) if isinstance(part, float) and isnan(part) else pc.equal(column, value)
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:

@@ -30,6 +30,9 @@ class Epoch:
     ends. `manifest` is the state that belongs to it, `ledger` any plain data kept beside it. `rebuild` is the token of a
     rebuild when the epoch belongs to one. `whole` names the views whose changes retract every row they replace, as those
     of a table do, and those of a stream that keeps every row; of other views, rows that are there are looked up.
+
+    For views in other stores: `base` and the epoch's number are its sequence, which goes on rising across rebuilds;
+    `generation` names the computation that the rows are of.
     """
 
     flow: str
@@ -43,6 +46,8 @@ class Epoch:
     committed: int = field(default_factory=wall_clock)
     rebuild: int | None = None
     whole: frozenset[str] = frozenset()
+    base: int = 0
+    generation: str = ""
 
     def after(self, last: Last) -> Last:
         """What the store holds of the flow once this epoch has followed `last`; `Conflict` when it does not follow it."""

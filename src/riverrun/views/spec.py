@@ -26,7 +26,8 @@ class ViewSpec:
     `schema` is a DDL string or an Arrow schema. `key` names the columns that identify a row; null parts compare
     equal; without key columns the view has at most one row. `hidden` columns are stored and may be part of the
     key, but readers do not see them. `history` keeps versions for `as_of` that long. `indexes` are the columns, or
-    lists of them, by which rows are found fast beside the key.
+    lists of them, by which rows are found fast beside the key. `to` is the address of the store that has the rows, without
+    what is secret in it, where that is not the home store; `partition_by` how a Delta table is cut into directories.
     """
 
     name: str
@@ -37,6 +38,8 @@ class ViewSpec:
     history: Duration | None = None
     hidden: tuple[str, ...] = ()
     indexes: tuple[tuple[str, ...], ...] = ()
+    to: str | None = None
+    partition_by: tuple[str, ...] = ()
     history_micros: int | None = field(init=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
@@ -53,7 +56,7 @@ class ViewSpec:
         check_name(self.flow, "flow")
         names = [column.name for column in columns]
         _check_columns(self.name, names)
-        for name in (*self.key, *self.hidden, *chain.from_iterable(self.indexes)):
+        for name in (*self.key, *self.hidden, *chain.from_iterable(self.indexes), *self.partition_by):
             if name not in names:
                 raise Invalid(f"view {self.name!r} has no column {name!r}", hint=did_you_mean(name, names))
         for name in (*self.key, *chain.from_iterable(self.indexes)):
@@ -85,6 +88,11 @@ class ViewSpec:
         return None if set(told) & set(self.hidden) else told
 
     @property
+    def is_searched(self) -> bool:
+        """Whether its store looks for words."""
+        return self.to is not None and self.to.startswith("search:")
+
+    @property
     def shown_schema(self) -> str:
         """The columns readers see, as DDL."""
         return ddl.render(column for column in ddl.parse(str(self.schema)) if column.name not in self.hidden)
@@ -100,6 +108,7 @@ class ViewSpec:
             "history": self.history_micros,
             "hidden": list(self.hidden),
             "indexes": [list(columns) for columns in self.indexes],
+            **({"to": self.to, "partition_by": list(self.partition_by)} if self.to else {}),
         }
 
     @classmethod
@@ -115,11 +124,13 @@ class ViewSpec:
             history=None if history is None else timedelta(microseconds=history),
             hidden=tuple(plain["hidden"]),
             indexes=tuple(plain.get("indexes", ())),  # stores from before there were any do not say
+            to=plain.get("to"),
+            partition_by=tuple(plain.get("partition_by", ())),
         )
 
     def must_equal(self, declared: ViewSpec) -> None:
         """`Conflict` naming the first difference to what was declared before; `history` and `indexes` may change at any time."""
-        for part in ("name", "flow", "schema", "key", "topics", "hidden"):
+        for part in ("name", "flow", "schema", "key", "topics", "hidden", "to", "partition_by"):
             before, now = getattr(declared, part), getattr(self, part)
             if before != now:
                 raise Conflict(

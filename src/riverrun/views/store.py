@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ import pyarrow as pa
 from riverrun.durations import Duration
 from riverrun.errors import Invalid, Unavailable, how_to_install
 from riverrun.position import Position
+from riverrun.store_address import NAMES, StoreAddress
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.epoch import Epoch, Last, ViewProgress
 from riverrun.views.selection import Selection
@@ -84,12 +85,18 @@ class Store(ABC):
         """Tokens of rebuilds begun and neither switched nor abandoned, oldest first."""
 
     @abstractmethod
-    def switch(self, rebuild: int, fence: int, epoch: int | None = None, manifest: bytes | None = None) -> None:
+    def staged(self, rebuild: int) -> list[ViewSpec]:
+        """The views that a rebuild builds, by name."""
+
+    @abstractmethod
+    def switch(
+        self, rebuild: int, fence: int, epoch: int | None = None, manifest: bytes | None = None, base: int = 0
+    ) -> None:
         """Put the rebuilt views in place of the running ones, with positions, manifest and fence, at once.
 
         `Conflict` unless both have read up to the same positions (of the topics both read). The flow goes on from the
         rebuild's epoch, or from `epoch`, with its manifest, or with `manifest`. Followers of `changes` get the
-        difference; where the columns or the key changed, their cursors expire.
+        difference; where the columns or the key changed, their cursors expire. `base` as in `Epoch`.
         """
 
     @abstractmethod
@@ -142,10 +149,31 @@ class Store(ABC):
 
     @abstractmethod
     def query(
-        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), timeout: float | None = None
+        self,
+        sql: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        timeout: float | None = None,
+        view: str | None = None,
     ) -> list[dict[str, Any]]:
         """One read-only statement over all views by name, in the store's own SQL. It runs in a process of its own, with
-        limits for its memory and its answer. `TimedOut` after so many seconds."""
+        limits for its memory and its answer. `TimedOut` after so many seconds. `view` is the one that it was asked of:
+        where that is in another store, its SQL is meant."""
+
+    def search(
+        self, view: str, query: str, limit: int, where: str | None = None, highlight: bool = False
+    ) -> tuple[pa.Table, list[dict[str, str]]]:
+        """The rows that meet a search and `where`, best first, the visible columns; with `highlight`, for each what met
+        it, by column."""
+        raise refusal(view, self.spec(view).to, "search for words")
+
+    @abstractmethod
+    def introduce(self, addresses: Iterable[StoreAddress]) -> None:
+        """Addresses of other stores that views are in, with what is secret in them: it is stored nowhere."""
+
+    def misfit(self, flow: str, sequence: int, generation: str) -> str | None:
+        """Why views of a flow in other stores do not belong to what this one has of it, so that they have to be computed
+        again; None where they do."""
+        return None
 
     @abstractmethod
     def admit_strangers(self) -> None:
@@ -217,3 +245,11 @@ def open_store(
             hint=f"Install it: {how_to_install('postgres')}",
         ) from None
     return SqlStore(PostgresDatabase(where, read=read, create=create), changes_kept)
+
+
+def refusal(view: str, to: str | None, what: str, hint: str | None = None) -> Invalid:
+    """The error for what the store of a view cannot do."""
+    where = "in the home store" if to is None else f"in {NAMES[StoreAddress.parse(to).kind]}"
+    if what == "search for words":
+        hint = 'Declare it with flow.view(…, to="search:")'
+    return Invalid(f"view {view!r} is {where}, which cannot {what}", hint=hint)

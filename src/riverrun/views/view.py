@@ -6,17 +6,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import product
-from math import isnan
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from riverrun.durations import Duration, seconds, to_micros
-from riverrun.errors import Invalid, NotFound, OutOfRange, TimedOut, Unavailable, did_you_mean
+from riverrun.errors import Invalid, NotFound, OutOfRange, TimedOut, Transient, Unavailable, did_you_mean
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
-from riverrun.views.columns import rows_of, scalar
+from riverrun.views.columns import equal_to, rows_of, scalar
 from riverrun.views.epoch import Positions, ViewProgress, as_position
 from riverrun.views.selection import check_count
 from riverrun.views.spec import ViewSpec
@@ -95,7 +93,31 @@ class View:
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
             raise Invalid(f"parameters are a list or a dict, not {parameters!r}")
         self._wait_for(at_least, timeout)
-        return self._store.query(query, parameters, seconds(timeout))
+        return self._store.query(query, parameters, seconds(timeout), self.name)
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        where: str | None = None,
+        highlight: bool = False,
+        *,
+        at_least: Positions | str | None = None,
+        timeout: Duration | None = "30 seconds",
+    ) -> list[dict[str, Any]]:
+        """The rows in which the words are, best first; of a view with `to="search:"`. The language is that of stored
+        searches: `rain* AND NOT "rubber boots" price:<50`. `where` is an SQL condition over the columns.
+
+        With `highlight` each row has `_highlight` too: for each column that met the search, its text as HTML with the
+        words in `<mark>`.
+        """
+        if not isinstance(query, str):
+            raise Invalid(f"a search is a string, not {query!r}", hint='Write "rain boots"')
+        check_count("limit", limit)
+        self._wait_for(at_least, timeout)
+        found, marks = self._store.search(self.name, query, limit, where, highlight)
+        rows = rows_of(found)
+        return [{**row, "_highlight": mark} for row, mark in zip(rows, marks, strict=True)] if highlight else rows
 
     def changes(self, since: str | None = None, timeout: Duration | None = None) -> Iterator[Change]:
         """The changes after a cursor, then new ones as they come. Without `since`: from the oldest that is kept.
@@ -209,8 +231,19 @@ class View:
             pause = min(pause * 1.5, _LONGEST)
 
 
-def described(spec: ViewSpec, progress: ViewProgress, rows: int) -> dict[str, Any]:
-    """A view as plain data, for people and programs: what readers see of it, and how far it is."""
+def counted(store: Store, view: str) -> int | None:
+    """How many rows a view has; None where another store has them, and does not answer."""
+    try:
+        return store.count(view)
+    except (Transient, Unavailable):
+        if store.spec(view).to is None:
+            raise
+        return None
+
+
+def described(spec: ViewSpec, progress: ViewProgress, rows: int | None) -> dict[str, Any]:
+    """A view as plain data, for people and programs: what readers see of it, and how far it is. `rows` is None where its
+    store does not answer; `to` is that store, if it is not the home store."""
     return {
         "name": spec.name,
         "rows": rows,
@@ -222,6 +255,7 @@ def described(spec: ViewSpec, progress: ViewProgress, rows: int) -> dict[str, An
         "position": str(progress.positions),
         "cursor": str(Cursor(progress.commit)),
         "kept_up": progress.kept_up,
+        **({"to": spec.to} if spec.to is not None else {}),
     }
 
 
@@ -239,7 +273,7 @@ class Snapshot:
         """The row with this key, or None."""
         table = self._table
         for name, part in _key_parts(self._spec, key).items():
-            table = table.filter(_equal(table.column(name), part[0]))
+            table = table.filter(equal_to(table.column(name), part[0]))
         rows = rows_of(table)
         return rows[0] if rows else None
 
@@ -258,14 +292,6 @@ class Snapshot:
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
-
-
-def _equal(column: pa.ChunkedArray, value: pa.Scalar) -> pa.ChunkedArray:
-    """Which values are the same: null is null, NaN is NaN."""
-    part = value.as_py()
-    if part is None:
-        return pc.is_null(column)
-    return pc.is_nan(column) if isinstance(part, float) and isnan(part) else pc.equal(column, value)
 
 
 def _key_parts(spec: ViewSpec, key: Any) -> dict[str, pa.Array]:

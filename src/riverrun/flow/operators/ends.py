@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from riverrun.columns import ROW_ID
 from riverrun.flow.operators.node import Node, unseen
 from riverrun.flow.place import Place
+from riverrun.store_address import StoreAddress
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,13 +49,16 @@ class End:
 class ViewEnd(End):
     """A queryable table. Without a key of its own it has the node's; a stream's rows are told apart by their hidden id.
 
-    `history` in microseconds keeps versions; `index` has lists of columns by which rows are found fast.
+    `history` in microseconds keeps versions; `index` has lists of columns by which rows are found fast. `to` is where the
+    rows are, None for the river's own store.
     """
 
     kind = "view"
     settling = "net"
     history: int | None = None
     index: tuple[tuple[str, ...], ...] = ()
+    to: StoreAddress | None = None
+    partition_by: tuple[str, ...] = ()
 
     @property
     def keeps_all(self) -> bool:

@@ -31,4 +31,6 @@ def view_spec(flow: Flow, job: Job, end: ViewEnd) -> ViewSpec:
         history=None if end.history is None else end.history / 1_000_000,
         hidden=hidden,
         indexes=end.index,
+        to=None if end.to is None else end.to.public,
+        partition_by=end.partition_by,
     )

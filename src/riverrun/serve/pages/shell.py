@@ -197,7 +197,7 @@ def figure(label: str, value: Content, note: Content = None, kind: str = "") -> 
     )
 
 
-def figures(*each: Html) -> Html:
+def figures(*each: Html | None) -> Html:
     """Several large numbers beside each other."""
     return tag("dl", *each, class_="figures")
 

@@ -11,14 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from riverrun.errors import Invalid, NotFound, OutOfRange
+from riverrun.errors import Invalid, NotFound, OutOfRange, RiverrunError
 from riverrun.serve.pages.history import History
 from riverrun.serve.pages.markup import Html, join, tag
-from riverrun.serve.pages.quantities import ago, clock, number
+from riverrun.serve.pages.quantities import ago, clock
 from riverrun.serve.pages.shell import ROOT, Asked, Drawn, empty, figure, figures, notice, summary, table
 from riverrun.serve.pages.table_cells import cell, heads, pairs, row_id
 from riverrun.serve.pages.view_usage import describe_usage
-from riverrun.serve.pages.views_page import count_rows
+from riverrun.serve.pages.views_page import count_rows, rows_text
+from riverrun.store_address import StoreAddress
 from riverrun.views import Condition, Selection, Store, ViewSpec
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import is_nested, rows_of
@@ -29,6 +30,7 @@ _START = "window_start"
 _CHANGES = 15
 _BACK = (1, 4, 16)  # commits to look back for changes
 _READ = 2000  # changes that are read to find the newest
+_ELSEWHERE = 10.0  # seconds for which rows from another store are shown
 _SORTED = 100_000  # rows up to which a view is sorted without being asked to
 _SIGNS = {"insert": "+ insert", "update": "~ update", "delete": "− delete"}
 
@@ -37,14 +39,15 @@ def draw(history: History, asked: Asked) -> Drawn:
     store = history.backend.store()
     spec = store.spec(asked.name)
     progress = store.progress(spec.name)
-    # A look that finds the same commit shows the same rows: nothing is read again.
-    version = (asked.path, tuple(sorted(asked.query.items())), progress.commit)
+    # A look that finds the same commit shows the same rows: nothing is read again. From another store it is not read with
+    # every commit.
+    version = (asked.path, tuple(sorted(asked.query.items())), progress.commit if spec.to is None else None)
     recent = history.remember(("changes", spec.name), 60, RecentChanges)
     order = asked.get("order") or _first_order(spec, count_rows(history, store, spec.name))
     grid, changes = history.remember(
         version,
-        3600,
-        lambda: (_grid(store, spec, asked, order), _changes(recent.look(store, spec.name, progress.commit))),
+        3600 if spec.to is None else _ELSEWHERE,
+        lambda: (_grid(store, spec, asked, order), _recent(recent, store, spec, progress)),
     )
     regions = {
         "summary": summary(history, asked),
@@ -63,19 +66,26 @@ def _numbers(history: History, store: Store, spec: ViewSpec, progress: ViewProgr
     return join(
         tag("h2", tag("span", "View ", class_="quiet"), spec.name),
         figures(
-            figure("Rows", number(count_rows(history, store, spec.name)), f"one for each {key}" if key else "no key"),
+            figure(
+                "Rows", rows_text(count_rows(history, store, spec.name)), f"one for each {key}" if key else "no key"
+            ),
             figure(
                 "Fresh as of",
                 clock(progress.committed) if committed else tag("span", "never", class_="unknown"),
                 join(ago(progress.committed), f", epoch {progress.epoch}") if committed else "nothing committed yet",
             ),
             figure("Flow", spec.flow, f"reads {', '.join(spec.topics)}" if spec.topics else None),
+            figure("Kept in", StoreAddress.parse(spec.to).place) if spec.to else None,
         ),
         tag("p", "Processed up to ", tag("code", str(progress.positions) or "nothing yet"), class_="note"),
     )
 
 
 def _form(spec: ViewSpec, asked: Asked) -> Html:
+    if spec.is_searched:
+        words = tag("input", name="q", value=asked.get("q"), type="search", placeholder='rain* AND NOT "rubber boots"')
+        button = tag("button", "Search", type="submit")
+        return tag("form", tag("label", "Search for", words), button, method="get", action=asked.path, role="search")
     columns = [name for name in spec.visible if not is_nested(spec.arrow.field(name).type)]
     options = [tag("option", name, value=name, selected=name == asked.get("in")) for name in columns]
     kept = [tag("input", type="hidden", name="order", value=asked.get("order"))] if asked.get("order") else []
@@ -92,16 +102,21 @@ def _form(spec: ViewSpec, asked: Asked) -> Html:
     )
 
 
-def _first_order(spec: ViewSpec, rows: int) -> str:
+def _first_order(spec: ViewSpec, rows: int | None) -> str:
     """Of windows, people want the newest; where sorting all of them at every commit would take too long, by key."""
-    return f"-{_START}" if _START in spec.visible and rows <= _SORTED else ""
+    return f"-{_START}" if _START in spec.visible and rows is not None and rows <= _SORTED else ""
 
 
 def _grid(store: Store, spec: ViewSpec, asked: Asked, order: str) -> Html:
     page = asked.whole("page", 0, 1_000_000)
     try:
-        selected = store.select(spec.name, _selection(spec, asked, order, page))
-    except (Invalid, NotFound) as error:
+        if spec.is_searched and asked.get("q"):
+            selected, _ = store.search(spec.name, asked.get("q"), _PAGE)
+        else:
+            selected = store.select(spec.name, _selection(spec, asked, order, page))
+    except RiverrunError as error:
+        if not isinstance(error, Invalid | NotFound) and spec.to is None:
+            raise
         return notice("stopped", "Not shown.", error.message, tag("p", error.hint) if error.hint else None)
     rows = rows_of(selected.slice(0, _PAGE))
     more = selected.num_rows > _PAGE
@@ -161,6 +176,15 @@ def _head(spec: ViewSpec, name: str, asked: Asked, current: str) -> Html:
 
 def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _recent(recent: RecentChanges, store: Store, spec: ViewSpec, progress: ViewProgress) -> Html:
+    try:
+        return _changes(recent.look(store, spec.name, progress.commit))
+    except RiverrunError as error:
+        if spec.to is None:
+            raise
+        return join(tag("h2", "Changes"), empty(error.message))
 
 
 def _changes(newest: list[Change]) -> Html:

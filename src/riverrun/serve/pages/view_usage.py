@@ -39,10 +39,16 @@ def _examples(spec: ViewSpec, host: str) -> list[tuple[str, str]]:
     address = f"http://{host}/views/{quote(spec.name, safe='')}"
     name = spec.name.replace('"', '""')
     sql = f'select * from "{name}" limit 10'
-    return [
-        ("Rows, over HTTP", f"curl '{address}?limit=10'"),
+    at_home = [
         ("Its changes as they happen", f"curl -N '{address}/changes'"),
         ("SQL, on the command line", f"riverrun view query {shlex.quote(sql)}"),
+    ]
+    searched = [
+        ("A search, on the command line", f"riverrun view search {shlex.quote(spec.name)} 'rain* AND NOT boots'")
+    ]
+    return [
+        ("Rows, over HTTP", f"curl '{address}?limit=10'"),
+        *(at_home if spec.to is None else searched if spec.is_searched else ()),
         ("Python", _PYTHON.format(name=repr(spec.name))),
     ]
 

@@ -12,6 +12,7 @@ from riverrun.serve.pages.quantities import ago, number, span_text
 from riverrun.serve.pages.shell import Asked, Drawn, address, empty, notice, summary, table
 from riverrun.serve.pages.table_cells import cell, heads, is_number
 from riverrun.views import Store, ViewSpec
+from riverrun.views.view import counted
 
 _MOST, _PATIENCE = 200, 5.0  # rows of an answer, and seconds a query may take
 
@@ -36,9 +37,14 @@ def draw(history: History, asked: Asked) -> Drawn:
     return Drawn("Views", regions, still=("ask", "answer"))
 
 
-def count_rows(history: History, store: Store, view: str) -> int:
-    """How many rows a view has; of a large one, how many it had a moment ago."""
-    return history.remember(("count", view), None, lambda: store.count(view))
+def count_rows(history: History, store: Store, view: str) -> int | None:
+    """How many rows a view has; of a large one, how many it had a moment ago. None where its store does not answer."""
+    return history.remember(("count", view), None, lambda: counted(store, view))
+
+
+def rows_text(rows: int | None) -> Html:
+    """The same as people read it."""
+    return tag("span", "unknown", class_="unknown") if rows is None else number(rows)
 
 
 def _row(history: History, store: Store, spec: ViewSpec) -> Html:
@@ -47,7 +53,7 @@ def _row(history: History, store: Store, spec: ViewSpec) -> Html:
     return tag(
         "tr",
         tag("th", tag("a", spec.name, href=address("views", spec.name)), scope="row"),
-        tag("td", number(count_rows(history, store, spec.name)), class_="n", data_flash=True),
+        tag("td", rows_text(count_rows(history, store, spec.name)), class_="n", data_flash=True),
         tag("td", fresh),
         tag("td", ", ".join(spec.told_key or ()) or "–", class_="wide"),
         tag("td", ", ".join(spec.visible), class_="wide"),

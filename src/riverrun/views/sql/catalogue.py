@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from riverrun.errors import NewerFormat, NotFound, OlderFormat, did_you_mean
+from riverrun.errors import Invalid, NewerFormat, NotFound, OlderFormat, did_you_mean
 from riverrun.position import Position
 from riverrun.views.epoch import Positions, ViewProgress
 from riverrun.views.layout import Layout, layout_of
@@ -113,6 +113,14 @@ def need_view(db: Transaction, name: str) -> ViewRow:
     view = find_view(db, name)
     if view is None or view.spec.name != name:
         raise no_view(db, name)
+    return view
+
+
+def need_rows(db: Transaction, name: str) -> ViewRow:
+    """The same for a view whose rows are here."""
+    view = need_view(db, name)
+    if view.spec.to is not None:
+        raise Invalid(f"view {name!r} is not in this store: it is in {view.spec.to}", hint="Read it by river.view(…)")
     return view
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from riverrun.columns import WEIGHT
-from riverrun.errors import NotFound, Transient, did_you_mean
+from riverrun.errors import Invalid, NotFound, Transient, did_you_mean
 from riverrun.failpoints import failpoint
 from riverrun.views.epoch import Epoch
 from riverrun.views.layout import INSERT, OP
@@ -52,6 +52,8 @@ class Commits:
         for name in epoch.changes:
             if name not in views:
                 raise NotFound(f"flow {epoch.flow!r} has declared no view {name!r}", hint=did_you_mean(name, views))
+            if views[name].spec.to is not None:
+                raise Invalid(f"view {name!r} is not in this store: it is in {views[name].spec.to}")
             if views[name].rows not in ready:
                 raise Transient(f"view {name!r} was replaced while epoch {epoch.epoch} was being computed")
             parts = ready[views[name].rows]

@@ -38,18 +38,35 @@ class TableRebuilds:
             if spec.flow != flow:
                 raise Invalid(f"view {spec.name!r} belongs to flow {spec.flow!r}, not to {flow!r}")
             _check_owner(catalogue.find_view(db, spec.name), spec)
-            self._tables.create(db, catalogue.add_view(db, spec, rebuild, pruned=0))
+            view = catalogue.add_view(db, spec, rebuild, pruned=0)
+            if spec.to is None:
+                self._tables.create(db, view)
         return rebuild
 
     def abandon(self, db: Transaction, rebuild: int) -> None:
         """Remove the tables."""
         for view in catalogue.all_views(db, rebuild):
-            self._tables.drop(db, view)
+            if view.spec.to is None:
+                self._tables.drop(db, view)
             catalogue.remove_view(db, view)
         flow_progress.forget_rebuild(db, rebuild)
 
+    def check(self, db: Transaction, rebuild: int) -> None:
+        """`Conflict` unless the rebuild and the running flow have read up to the same positions."""
+        flow = flow_progress.flow_of(db, rebuild)
+        live, built = flow_progress.find_flow(db, flow), flow_progress.find_flow(db, flow, rebuild)
+        views = catalogue.all_views(db, rebuild)
+        topics = {topic for view in views for topic in view.spec.topics} | built.last.positions.keys()
+        _check_positions(flow, topics, live.last.positions, built.last.positions)
+
     def switch(
-        self, db: Transaction, rebuild: int, fence: int, epoch: int | None = None, manifest: bytes | None = None
+        self,
+        db: Transaction,
+        rebuild: int,
+        fence: int,
+        epoch: int | None = None,
+        manifest: bytes | None = None,
+        positions: Position | None = None,
     ) -> None:
         """Put the tables, positions and the manifest in place of the flow's."""
         flow = flow_progress.flow_of(db, rebuild)
@@ -57,12 +74,11 @@ class TableRebuilds:
         live.last.refuse_older(flow, fence)
         built.last.refuse_older(flow, fence)
         views = catalogue.all_views(db, rebuild)
-        topics = {topic for view in views for topic in view.spec.topics} | built.last.positions.keys()
-        _check_positions(flow, topics, live.last.positions, built.last.positions)
         last = replace(
             built.last,
             fence=fence,
             epoch=built.last.epoch if epoch is None else epoch,
+            positions=built.last.positions if positions is None else positions,
             manifest=built.last.manifest if manifest is None else manifest,
             committed=max(wall_clock(), live.last.committed),
             run=live.last.run if fence == live.last.fence else built.last.run,
@@ -80,10 +96,13 @@ class TableRebuilds:
         if old is None:
             shown = replace(built, rebuild=LIVE, pruned=at.seq)
             catalogue.write_view(db, shown)
-            self._tables.publish(db, shown)
+            if shown.spec.to is None:
+                self._tables.publish(db, shown)
             return
         # Of a view that was not kept up for a while, nobody can tell what it was then.
-        comparable = old.stopped is None and (old.spec.schema, old.spec.key) == (built.spec.schema, built.spec.key)
+        here = old.spec.to is None and built.spec.to is None
+        same = (old.spec.schema, old.spec.key) == (built.spec.schema, built.spec.key)
+        comparable = here and same and old.stopped is None
         if comparable:
             self._changes.write(db, old, [self._difference(db, old, built).batch], at)
         else:
@@ -91,8 +110,12 @@ class TableRebuilds:
         catalogue.remove_view(db, built)
         shown = replace(built, id=old.id, rebuild=LIVE, pruned=old.pruned if comparable else at.seq)
         catalogue.write_view(db, shown)
-        self._tables.publish(db, shown)
-        self._tables.drop(db, old)
+        if shown.spec.to is None:
+            self._tables.publish(db, shown)
+        elif old.spec.to is None:
+            self._tables.unpublish(db, old)
+        if old.spec.to is None:
+            self._tables.drop(db, old)
 
     def _difference(self, db: Transaction, old: ViewRow, new: ViewRow) -> Settled:
         import polars as pl

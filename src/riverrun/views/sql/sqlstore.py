@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,10 @@ from riverrun.durations import Duration, micros
 from riverrun.errors import Conflict, Invalid
 from riverrun.failpoints import failpoint
 from riverrun.position import Position
+from riverrun.store_address import StoreAddress
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import keep
-from riverrun.views.epoch import Epoch, Last, ViewProgress, this_run
+from riverrun.views.epoch import Epoch, Last, Positions, ViewProgress, as_position, this_run
 from riverrun.views.selection import Selection, check_count
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sql import catalogue, flow_progress
@@ -66,8 +67,9 @@ class SqlStore(Store):
             declared = catalogue.find_view(db, spec.name)
             if declared is None:
                 view = catalogue.add_view(db, spec, LIVE, pruned=flow_progress.find_seq(db, spec.flow))
-                self._tables.create(db, view)
-                self._tables.publish(db, view)
+                if spec.to is None:
+                    self._tables.create(db, view)
+                    self._tables.publish(db, view)
                 return
             if declared.spec.name != spec.name:
                 raise Conflict(
@@ -76,7 +78,7 @@ class SqlStore(Store):
                 )
             spec.must_equal(declared.spec)
             view = replace(declared, spec=spec)
-            if spec.indexes != declared.spec.indexes:
+            if spec.indexes != declared.spec.indexes and spec.to is None:
                 self._tables.unindex(db, declared)
                 self._tables.index(db, view)
             if (spec.history_micros, spec.indexes) != (declared.spec.history_micros, declared.spec.indexes):
@@ -91,8 +93,9 @@ class SqlStore(Store):
     def drop(self, view: str) -> None:
         with self.database.writing(self.spec(view).flow) as db:
             row = catalogue.need_view(db, view)
-            self._tables.unpublish(db, row)
-            self._tables.drop(db, row)
+            if row.spec.to is None:
+                self._tables.unpublish(db, row)
+                self._tables.drop(db, row)
             self._changes.forget(db, row)
             catalogue.remove_view(db, row)
 
@@ -126,9 +129,23 @@ class SqlStore(Store):
         with self.database.writing(self._flow_of(rebuild)) as db:
             self._rebuilds.abandon(db, rebuild)
 
-    def switch(self, rebuild: int, fence: int, epoch: int | None = None, manifest: bytes | None = None) -> None:
+    def staged(self, rebuild: int) -> list[ViewSpec]:
+        with self.database.reading() as db:
+            return [view.spec for view in catalogue.all_views(db, rebuild)]
+
+    def switch(
+        self, rebuild: int, fence: int, epoch: int | None = None, manifest: bytes | None = None, base: int = 0
+    ) -> None:
         with self.database.writing(self._flow_of(rebuild)) as db:
+            self._rebuilds.check(db, rebuild)
             self._rebuilds.switch(db, rebuild, fence, epoch, manifest)
+            failpoint("views.switched")
+        self.announce()
+
+    def supersede(self, rebuild: int, fence: int, epoch: int, positions: Positions, manifest: bytes) -> None:
+        """The same whatever the running views have read: for a store that follows another one."""
+        with self.database.writing(self._flow_of(rebuild)) as db:
+            self._rebuilds.switch(db, rebuild, fence, epoch, manifest, as_position(positions))
             failpoint("views.switched")
         self.announce()
 
@@ -154,27 +171,27 @@ class SqlStore(Store):
 
     def count(self, view: str) -> int:
         with self.database.reading() as db:
-            return self._tables.count(db, catalogue.need_view(db, view))
+            return self._tables.count(db, catalogue.need_rows(db, view))
 
     def fetch(
         self, view: str, where: str | None = None, limit: int | None = None, timeout: float | None = None
     ) -> pa.Table:
         check_count("limit", limit)
         with self.database.reading(None if where is None else timeout) as db:
-            row = catalogue.need_view(db, view)
+            row = catalogue.need_rows(db, view)
             checked = None if where is None else condition(where, row.spec.visible, self._tables.name_quotes)
             kept = self._tables.scan(db, row, checked, limit)
         return row.layout.give_back(kept)
 
     def select(self, view: str, selection: Selection) -> pa.Table:
         with self.database.reading() as db:
-            row = catalogue.need_view(db, view)
+            row = catalogue.need_rows(db, view)
             kept = self._tables.select(db, row, selection)
         return row.layout.give_back(kept)
 
     def page(self, view: str, selection: Selection, size: int, timeout: float | None = None) -> tuple[pa.Table, bool]:
         with self.database.reading(timeout) as db:
-            row = catalogue.need_view(db, view)
+            row = catalogue.need_rows(db, view)
             kept, more = self._tables.page(db, row, selection, size)
         return row.layout.give_back(kept), more
 
@@ -190,14 +207,21 @@ class SqlStore(Store):
 
     def lookup(self, view: str, key: Sequence[pa.Array]) -> pa.Table:
         with self.database.reading() as db:
-            row = catalogue.need_view(db, view)
+            row = catalogue.need_rows(db, view)
             kept = self._tables.get(db, row, [keep(part)[0].as_py() for part in key] or [0])
         return row.layout.give_back(kept)
 
     def query(
-        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), timeout: float | None = None
+        self,
+        sql: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        timeout: float | None = None,
+        view: str | None = None,
     ) -> list[dict[str, Any]]:
         return self.database.query(sql, parameters, timeout)
+
+    def introduce(self, addresses: Iterable[StoreAddress]) -> None:
+        pass  # it has the rows of all its views itself
 
     def admit_strangers(self) -> None:
         self.database.admit_strangers()
@@ -209,7 +233,7 @@ class SqlStore(Store):
         while True:
             # A transaction per part: a slow reader must not hold a snapshot open.
             with self.database.reading() as db:
-                row = catalogue.need_view(db, view)
+                row = catalogue.need_rows(db, view)
                 after = self._changes.start(db, row, after)
                 part = self._changes.next(db, row, after)
             if part is None:
@@ -225,7 +249,7 @@ class SqlStore(Store):
 
     def version(self, view: str, at: Position | int) -> tuple[ViewProgress, pa.Table]:
         with self.database.reading() as db:
-            row = catalogue.need_view(db, view)
+            row = catalogue.need_rows(db, view)
             if row.spec.history_micros is None:
                 raise Invalid(f"view {view!r} keeps no history", hint='Declare it with flow.view(…, history="7 days")')
             progress = find_version(db, row, at)
