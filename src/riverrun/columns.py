@@ -48,8 +48,14 @@ WATERMARK = "_watermark"
 VERSION = "_version"
 OP, BEFORE, AFTER = "_op", "_before", "_after"
 
-WRITTEN = (OP, BEFORE, AFTER, VERSION, WATERMARK, "_error", "_position")
-"""Columns that flows write into derived and late topics, so that such a topic can be read again."""
+POSITION = "_position"
+"""Where a row stands in what it was read from: in the log, or in that of a database it was captured from."""
+
+TRANSACTION = "_transaction"
+"""The transaction of the database that a captured row comes from."""
+
+WRITTEN = (OP, BEFORE, AFTER, VERSION, WATERMARK, "_error", POSITION, TRANSACTION)
+"""Columns that flows write into derived and late topics, and captures into theirs, so that such a topic can be read."""
 
 KEY_TYPES = frozenset(
     {"string", "boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"}

@@ -127,6 +127,15 @@ class Settings:
     max_producers: int = _number(
         20_000, "names of producers that a topic remembers; an append under one more is refused"
     )
+    capture_chunk_rows: int = _number(
+        100_000, "a snapshot of a captured table is read in chunks of at most this many rows"
+    )
+    capture_transaction_rows: int = _number(
+        500_000, "a transaction of a captured database with more changes is appended in parts of this many"
+    )
+    capture_held_bytes: int = _size(
+        "10 GiB", "operators are told when a captured database keeps more than this on its disk for a capture; 0: never"
+    )
     alert_attempts: int = _number(10, "after so many an alert's rows become dead letters of the address")
     alert_timeout: int = _time("10 seconds", "how long the receiver of an alert may take to answer")
     alert_private_addresses: bool = _flag(
