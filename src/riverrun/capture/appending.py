@@ -8,13 +8,13 @@ not in between, flows read. After a kill some topics may be ahead of others; the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from riverrun.capture.changes import CapturedTable, ChangeBatch, Chunk, TableChanges, Transactions
+from riverrun.capture.changes import CapturedTable, ChangeBatch, TableChanges, TableChunk, Transactions
 from riverrun.capture.expansion import completed
 from riverrun.capture.forms import Form
 from riverrun.capture.reconciling import Recent
@@ -33,6 +33,7 @@ class Destination:
     sequence: int  # of the last batch it has
     directory: str  # for what follows from the topic
     recent: Recent | None = None  # keys that were touched lately, while a snapshot is being made
+    begin_again: Callable[[], None] | None = None  # the snapshot; before the next append
     rows: int = 0  # appended since the capture began
     stopped: bool = False  # nothing more is appended
     _versions: TableVersions | None = field(default=None, repr=False)
@@ -120,9 +121,13 @@ class Appender:
             changes, missing = completed(changes, key, destination.versions)
         if destination.recent is not None:
             destination.recent.add(changes, transactions, missing)
+            moved = changes.moved
+            if missing is not None and moved is not None and (moved & missing).any() and destination.begin_again:
+                # From a key that was not read yet to one that may have been: no chunk to come has the row.
+                destination.begin_again()
         return self._form.rows(changes, transactions, destination.table, lambda: destination.versions)
 
-    def append_chunk(self, destination: Destination, chunk: Chunk, rows: pa.RecordBatch, number: int) -> None:
+    def append_chunk(self, destination: Destination, chunk: TableChunk, rows: pa.RecordBatch, number: int) -> None:
         """Take the rows of a chunk that are not older than what the topic has, under the chunk's own number."""
         producer = self.snapshot_producer
         if rows.num_rows and (destination.topic.last_sequence(producer) or 0) < number:

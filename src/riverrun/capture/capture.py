@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from riverrun.capture.captured import Captured, Request
+from riverrun.capture.captured import Captured, CaptureRequest
 from riverrun.capture.sources import check_address, open_database
 from riverrun.capture.status import CaptureStatus
 from riverrun.capture.topics import check_capture_name
@@ -52,7 +52,7 @@ class Capture:
             if value not in known:
                 raise Invalid(f"capture {name}: {option} is {' or '.join(known)}, not {value!r}")
         wanted = {table: [key] if isinstance(key, str) else list(key) for table, key in (keys or {}).items()}
-        self._request = Request(
+        self._request = CaptureRequest(
             check_address(address),
             tuple(dict.fromkeys(tables)),
             self.name,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from riverrun.capture.appending import Appender, Destination
-from riverrun.capture.changes import CapturedTable, ChangeBatch, Database, TableTrouble
+from riverrun.capture.changes import CapturedTable, CaptureSource, ChangeBatch, TableTrouble
 from riverrun.capture.debezium import Envelopes
-from riverrun.capture.forms import Form, Rows
+from riverrun.capture.forms import Form, TableRows
 from riverrun.capture.growth import opened_topic
 from riverrun.capture.progress import ProgressFile, TableProgress
 from riverrun.capture.snapshots import Snapshots
@@ -32,7 +32,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Request:
+class CaptureRequest:
     """What was asked for."""
 
     address: str
@@ -49,15 +49,15 @@ class Captured:
     """The work of a capture while its source is there."""
 
     def __init__(
-        self, river: River, captures: Captures, database: Database, request: Request, again: Sequence[str]
+        self, river: River, captures: Captures, database: CaptureSource, request: CaptureRequest, again: Sequence[str]
     ) -> None:
         self._river = river
         self._captures = captures
         self._database = database
         self._request = request
-        self._asked = {name if "." in name or name == ALL else f"public.{name}" for name in again}
+        self._again = frozenset(again)
         self._directory = f"{river.path}/captures/{request.name}"
-        self._form: Form = Envelopes(request.name, database) if request.form == "debezium" else Rows()
+        self._form: Form = Envelopes(request.name, database) if request.form == "debezium" else TableRows()
         self.fence = captures.register(request.name, database.address)
         self._file = ProgressFile(self._directory)
         self._destinations: dict[str, Destination] = {}
@@ -124,7 +124,7 @@ class Captured:
     def _check_identity(self) -> None:
         """The source must be the one it was. Who asks for everything again may begin with another one."""
         progress, identity = self._file.value, self._database.identity()
-        if ALL in self._asked:
+        if ALL in self._again:
             if self._database.has_slot():
                 self._database.forget()
             failpoint("capture.forgotten")
@@ -158,7 +158,7 @@ class Captured:
         before = self._file.value.tables.get(table.id)
         directory = f"{self._directory}/{topic.name}"
         self._destinations[table.id] = Destination(table, topic, 0, directory)
-        if before is not None and before.state == "stopped" and not {table.id, ALL} & self._asked:
+        if before is not None and before.state == "stopped" and not self._is_asked(table):
             self._stopped(TableTrouble(table.id, before.reason or "it was stopped"))
             return False
         described = {"table": table.id, "source": self._database.address, "columns": renamed_columns(table)}
@@ -168,8 +168,7 @@ class Captured:
 
     def _plan_snapshots(self, tables: Sequence[CapturedTable], begun: bool) -> None:
         progress, request = self._file.value, self._request
-        asked = self._asked
-        unknown = asked - {table.id for table in tables} - {ALL}
+        unknown = self._again - {name for table in tables for name in (table.id, table.parts[-1])} - {ALL}
         if unknown:
             raise Conflict(f"capture {request.name} has no table {', '.join(sorted(unknown))} to read again")
         for table in tables:
@@ -177,9 +176,13 @@ class Captured:
             if one is None:
                 state = "done" if request.snapshot == "never" else "waiting"
                 progress.tables[table.id] = TableProgress(state=state)
-            elif table.id in asked or ALL in asked or (request.snapshot == "always" and begun):
+            elif self._is_asked(table) or (request.snapshot == "always" and begun):
                 progress.tables[table.id] = TableProgress(state="waiting")
         self._file.save()
+
+    def _is_asked(self, table: CapturedTable) -> bool:
+        """Whether a table is to be read again."""
+        return bool({table.id, table.parts[-1], ALL} & self._again)
 
     def _part_rows(self, sequence: int) -> int:
         """How many changes make a part of a large transaction: of one that was cut before, as many as then."""

@@ -1,6 +1,6 @@
 """What a database gives to a capture: its tables, their changes by transaction, and their rows in chunks. All columnar.
 
-How a source is written: a class with the methods of `Database`, in a folder of its own (`capture/postgres` is the
+How a source is written: a class with the methods of `CaptureSource`, in a folder of its own (`capture/postgres` is the
 example), and its line in `capture/sources.py`. Everything else is here, once for every source: topics, exactly once,
 transactions, snapshots, what is done about old values. What a source must get right:
 
@@ -123,7 +123,7 @@ class ChangeBatch:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class TableChunk:
     """Some rows of a table in the order of its key, as one consistent view of the database has them."""
 
     rows: pa.RecordBatch  # the topic's columns
@@ -142,7 +142,7 @@ class SourceHealth:
     troubles: Sequence[TableTrouble] = ()
 
 
-class Database(Protocol):
+class CaptureSource(Protocol):
     """A source. Used by one thread. Errors name what happened and what to do; passwords are in none of them."""
 
     kind: str  # "postgresql", as in addresses
@@ -190,7 +190,7 @@ class Database(Protocol):
     def sent(self) -> int:
         """What the source may take for confirmed at most: a client may answer for us that all is well."""
 
-    def chunk(self, table: CapturedTable, after: Sequence[str] | None, limit: int) -> Chunk:
+    def chunk(self, table: CapturedTable, after: Sequence[str] | None, limit: int) -> TableChunk:
         """Rows of a table behind a key, in its order."""
 
     def health(self, tables: Sequence[CapturedTable]) -> SourceHealth:

@@ -22,9 +22,9 @@ from riverrun.capture.changes import (
     INSERT,
     TRUNCATE,
     CapturedTable,
-    Chunk,
-    Database,
+    CaptureSource,
     TableChanges,
+    TableChunk,
     Transactions,
 )
 from riverrun.capture.expansion import OldValues
@@ -44,7 +44,7 @@ class Envelopes:
 
     needs_old_values = False
 
-    def __init__(self, capture: str, database: Database) -> None:
+    def __init__(self, capture: str, database: CaptureSource) -> None:
         self._capture = capture
         self._kind = database.kind
         self._version = metadata.version("riverrun")
@@ -99,7 +99,7 @@ class Envelopes:
             gone[key] = None
             yield key, self._envelope("c" if is_new else "u", None, row, source, at), at
 
-    def chunk(self, rows: pa.RecordBatch, chunk: Chunk, table: CapturedTable) -> pa.RecordBatch:
+    def chunk(self, rows: pa.RecordBatch, chunk: TableChunk, table: CapturedTable) -> pa.RecordBatch:
         source = self._source(table, chunk.at, chunk.position, None, True)
         return _batch(
             [

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from riverrun.capture.changes import DELETE, TRUNCATE, TableChanges, Transactions
 from riverrun.columns import DELETED, POSITION, TIME, TRANSACTION
@@ -23,8 +24,8 @@ from riverrun.state.keys import equal_to_any, last_of_each, number_keys
 class OldValues(Protocol):
     """The rows that a topic's keys have now, before the changes at hand."""
 
-    def lookup(self, keys: pl.DataFrame, columns: Sequence[str]) -> tuple[pa.RecordBatch, np.ndarray]:
-        """For each key its row's values, null where there is none, and whether there is one."""
+    def lookup(self, keys: pl.DataFrame, columns: Sequence[str]) -> pa.RecordBatch:
+        """For each key its row's values, null where there is none."""
 
     def keys(self) -> pl.DataFrame:
         """Every key that has a row."""
@@ -50,16 +51,18 @@ def completed(changes: TableChanges, key: Sequence[str], old: OldValues) -> tupl
         first = _first_unsent(previous, unsent)[at]
         found = previous[first]
         outside = first[found < 0]
-        values, there = old.lookup(_distinct(before, outside), [name])
+        values = old.lookup(_distinct(before, outside), [name])
         place = np.where(found >= 0, found, 0)
         place[found < 0] = len(changes) + _numbered(before, outside)
-        missing[at[found < 0]] |= ~there[_numbered(before, outside)]
         index = np.arange(len(changes))
         index[at] = place
         number = rows.schema.get_field_index(name)
         field = rows.schema.field(number)
         both = pa.chunked_array([rows.column(number), values.column(name).cast(field.type)])
-        rows = rows.set_column(number, field, both.take(pa.array(index)).combine_chunks())
+        column = both.take(pa.array(index)).combine_chunks()
+        rows = rows.set_column(number, field, column)
+        # What is null was sent as null: a value that was left out is there, and only not known yet.
+        missing[at] |= pc.is_null(column).to_numpy(zero_copy_only=False)[at]
     return replace(changes, rows=rows, unsent={}), missing
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from riverrun.capture.changes import CapturedTable, Chunk, TableChanges, Transactions
+from riverrun.capture.changes import CapturedTable, TableChanges, TableChunk, Transactions
 from riverrun.capture.expansion import OldValues, topic_rows
 from riverrun.capture.topics import table_spec
 from riverrun.columns import DELETED, POSITION, TIME, TRANSACTION
@@ -29,14 +29,14 @@ class Form(Protocol):
     ) -> pa.RecordBatch:
         """Changes as they are appended."""
 
-    def chunk(self, rows: pa.RecordBatch, chunk: Chunk, table: CapturedTable) -> pa.RecordBatch:
-        """Rows of a snapshot as they are appended."""
+    def chunk(self, rows: pa.RecordBatch, chunk: TableChunk, table: CapturedTable) -> pa.RecordBatch:
+        """TableRows of a snapshot as they are appended."""
 
     def tombstones(self, keys: pa.RecordBatch, table: CapturedTable, position: str, at: int) -> pa.RecordBatch:
         """Deletes that a snapshot found, by the topic's key."""
 
 
-class Rows:
+class TableRows:
     """The table's own columns, and `_position` and `_transaction`."""
 
     needs_old_values = True
@@ -49,7 +49,7 @@ class Rows:
     ) -> pa.RecordBatch:
         return topic_rows(changes, transactions, table.key, old)
 
-    def chunk(self, rows: pa.RecordBatch, chunk: Chunk, table: CapturedTable) -> pa.RecordBatch:
+    def chunk(self, rows: pa.RecordBatch, chunk: TableChunk, table: CapturedTable) -> pa.RecordBatch:
         columns = {name: rows.column(name) for name in rows.schema.names}
         return _stamped(columns, rows.num_rows, chunk.position, chunk.at)
 
@@ -60,7 +60,7 @@ class Rows:
 
 
 def _stamped(columns: dict[str, pa.Array], count: int, position: str, at: int) -> pa.RecordBatch:
-    """Rows of no transaction, of this moment."""
+    """TableRows of no transaction, of this moment."""
     columns[POSITION] = pa.array([position], pa.string()).take(pa.array(np.zeros(count, np.int64)))
     columns[TRANSACTION] = pa.nulls(count, pa.string())
     columns[TIME] = pa.array(np.full(count, at, np.int64)).view(MOMENT)

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from riverrun.capture.changes import TRUNCATE, Chunk, TableChanges, Transactions
+from riverrun.capture.changes import TRUNCATE, TableChanges, TableChunk, Transactions
 from riverrun.columns import TRANSACTION
 from riverrun.log.topic import Topic
 from riverrun.state.keys import equal_to_any
@@ -71,7 +71,7 @@ class Recent:
                     frame.with_columns(pl.lit(False).alias(_EVERYTHING), pl.lit(True).alias(_INCOMPLETE))
                 )
 
-    def newest(self, chunk: Chunk) -> pa.RecordBatch | None:
+    def newest(self, chunk: TableChunk) -> pa.RecordBatch | None:
         """The chunk's rows that are not older than what was streamed; None: it must be read again, a little later."""
         known = pl.concat([pl.DataFrame(schema=self._schema), *self._parts], how="vertical_relaxed")
         self._parts = []
@@ -81,14 +81,12 @@ class Recent:
         seen = dict(zip(ids.to_list(), chunk.sees(ids.to_list()).tolist(), strict=True))
         unseen = known.filter(~known.get_column(TRANSACTION).replace_strict(seen, return_dtype=pl.Boolean()))
         self._parts = [unseen] if unseen.height else []
-        if not unseen.height or not chunk.rows.num_rows:
+        if not unseen.height:
             return chunk.rows
-        if unseen.get_column(_EVERYTHING).any():
+        if unseen.select(pl.col(_EVERYTHING) | pl.col(_INCOMPLETE)).to_series().any():
             return None
         rows = pl.from_arrow(pa.Table.from_batches([chunk.rows.select(self._key)]))
         assert isinstance(rows, pl.DataFrame)
-        if equal_to_any(rows, unseen.filter(pl.col(_INCOMPLETE)), self._key).any():
-            return None
         older = equal_to_any(rows, unseen, self._key)
         return chunk.rows if not older.any() else chunk.rows.filter(pa.array(~older))
 

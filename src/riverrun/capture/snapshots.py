@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from riverrun.capture.appending import Appender, Destination
-from riverrun.capture.changes import Database
+from riverrun.capture.changes import CaptureSource
 from riverrun.capture.progress import ProgressFile, TableProgress
 from riverrun.capture.reconciling import Recent
 from riverrun.columns import DELETED, OFFSET, PARTITION
@@ -28,7 +28,7 @@ class Snapshots:
     def __init__(
         self,
         file: ProgressFile,
-        database: Database,
+        database: CaptureSource,
         appender: Appender,
         destinations: Mapping[str, Destination],
         chunk_rows: int,
@@ -66,7 +66,18 @@ class Snapshots:
             since=ends,
             again=topic.begins() != ends,
         )
+        self._attach(table)
+
+    def _attach(self, table: str) -> None:
+        destination = self._destinations[table]
         destination.recent = _recent(destination)
+        destination.begin_again = lambda: self._begin_again(table)
+
+    def _begin_again(self, table: str) -> None:
+        """Read a table from its beginning once more; what was read stays, and what `since` says, too."""
+        one = self._file.value.tables[table]
+        one.after, one.last, one.noted, one.rows = None, None, False, 0
+        self._file.save()
 
     def _resume(self, table: str) -> None:
         """A chunk that was noted and is in the topic is done; one that is not is read again."""
@@ -79,8 +90,10 @@ class Snapshots:
                 if one.state == "read":
                     self._finish(table)
             one.noted = False
-        destination.recent = _recent(destination)
-        destination.recent.recall(destination.topic, one.since)
+        if one.state == "reading":
+            self._attach(table)
+            assert destination.recent is not None
+            destination.recent.recall(destination.topic, one.since)
 
     def step(self) -> bool:
         """Do a little; False when there is nothing to do just now."""
@@ -123,7 +136,7 @@ class Snapshots:
             )
         failpoint("capture.finished")
         one.state, one.of, self._frontier = "read", one.rows, None
-        destination.recent = None
+        destination.recent = destination.begin_again = None
         self._file.save()
 
     def _end(self) -> None:

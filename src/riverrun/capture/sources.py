@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from riverrun.capture.changes import Database
+from riverrun.capture.changes import CaptureSource
 from riverrun.errors import Invalid, Unavailable, how_to_install
 
 KINDS = ("postgresql", "postgres")
@@ -25,13 +25,13 @@ def open_database(
     keys: Mapping[str, Sequence[str]] | None = None,
     publication: str | None = None,
     decimal: str | None = None,
-) -> Database:
+) -> CaptureSource:
     """Connect to a source."""
     try:
-        from riverrun.capture.postgres.database import PostgresDatabase
+        from riverrun.capture.postgres.source import PostgresSource
     except ImportError as error:
         raise Unavailable(
             f"a package that captures need is not installed ({error.name})",
             hint=f"Install it: {how_to_install('capture')}",
         ) from None
-    return PostgresDatabase(address, name, keys, publication, decimal)
+    return PostgresSource(address, name, keys, publication, decimal)

@@ -10,7 +10,6 @@ import os
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -21,7 +20,7 @@ from riverrun.failpoints import failpoint
 from riverrun.log.topic import Topic
 from riverrun.state.directory import Entry, StateDirectory, files_of
 from riverrun.state.keys import last_of_each
-from riverrun.state.table import FOUND, TableSpec
+from riverrun.state.table import TableSpec
 
 _SAVED_ROWS = 200_000  # after so many that were read, what is known is written down
 _TABLE = "rows"
@@ -52,12 +51,12 @@ class TableVersions:
         self._saved = self._load()
         self._open()
 
-    def lookup(self, keys: pl.DataFrame, columns: Sequence[str]) -> tuple[pa.RecordBatch, np.ndarray]:
+    def lookup(self, keys: pl.DataFrame, columns: Sequence[str]) -> pa.RecordBatch:
         self._catch_up()
         found = self._state[_TABLE].lookup(keys)
         table = found.select(list(columns)).to_arrow().combine_chunks()
         schema = pa.schema([self._topic.schema.field(name) for name in columns])
-        rows = pa.RecordBatch.from_arrays(
+        return pa.RecordBatch.from_arrays(
             [
                 pa.concat_arrays(table.column(field.name).cast(field.type).chunks)
                 if table.num_rows
@@ -66,7 +65,6 @@ class TableVersions:
             ],
             schema=schema,
         )
-        return rows, found.get_column(FOUND).to_numpy()
 
     def keys(self) -> pl.DataFrame:
         self._catch_up()

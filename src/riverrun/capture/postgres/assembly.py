@@ -47,7 +47,7 @@ def sequence_of(position: int, part: int = _LAST_PART) -> int:
 
 
 @dataclass
-class Run:
+class SameRelations:
     """Messages of rows under the same relations, and the transaction of each."""
 
     relations: dict[int, RelationMessage]
@@ -68,7 +68,7 @@ class Assembly:
         self._part_rows = part_rows
         self._near = near  # some transaction of these days, in 64 bits
         self._relations: dict[int, RelationMessage] = {}
-        self._runs: list[Run] = []
+        self._runs: list[SameRelations] = []
         self._run = self._begin_run()
         self._transactions: list[tuple[BeginMessage, int]] = []  # that have ended, and what to confirm
         self._open: BeginMessage | None = None
@@ -137,8 +137,8 @@ class Assembly:
             self._limit = 1 << 62
         return batch
 
-    def _begin_run(self) -> Run:
-        return Run(dict(self._relations), dict(self._tables))
+    def _begin_run(self) -> SameRelations:
+        return SameRelations(dict(self._relations), dict(self._tables))
 
     def _relation(self, relation: RelationMessage) -> None:
         known = self._relations.get(relation.oid)
@@ -169,21 +169,21 @@ class Assembly:
         self._tables.pop(trouble.table, None)
         self._troubles.append(trouble)
 
-    def _split(self) -> list[Run]:
+    def _split(self) -> list[SameRelations]:
         """Take the messages of the open transaction out of the runs, and give them as runs of their own."""
         runs = [*self._runs, self._run]
-        kept: list[Run] = []
-        rest: list[Run] = []
+        kept: list[SameRelations] = []
+        rest: list[SameRelations] = []
         left = self._begun
         for run in runs:
             here = min(left, len(run.payloads))
             left -= here
             if here:
-                kept.append(Run(run.relations, run.tables, run.payloads[:here], run.owners[:here]))
+                kept.append(SameRelations(run.relations, run.tables, run.payloads[:here], run.owners[:here]))
             if here < len(run.payloads) or run is self._run:
                 open_ones = run.payloads[here:]
-                rest.append(Run(run.relations, run.tables, open_ones, [0] * len(open_ones)))
-        self._runs, self._run = kept, Run(dict(self._relations), dict(self._tables))
+                rest.append(SameRelations(run.relations, run.tables, open_ones, [0] * len(open_ones)))
+        self._runs, self._run = kept, SameRelations(dict(self._relations), dict(self._tables))
         return rest
 
     def _batch(self, done: Sequence[tuple[BeginMessage, int]], sequence: int, is_part: bool) -> ChangeBatch:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from riverrun import ddl
-from riverrun.capture.changes import Chunk
+from riverrun.capture.changes import TableChunk
 from riverrun.capture.postgres.catalog import PostgresTable, quote
 from riverrun.capture.postgres.messages import Visibility
 from riverrun.capture.postgres.types import converted
@@ -28,7 +28,7 @@ class ChunkReader:
         self._connection = connection
         self._limits: dict[str, int] = {}
 
-    def read(self, table: PostgresTable, after: Sequence[str] | None, limit: int) -> Chunk:
+    def read(self, table: PostgresTable, after: Sequence[str] | None, limit: int) -> TableChunk:
         """Rows behind a key, in its order, at most `limit`."""
         limit = min(limit, self._limits.get(table.captured.id, _FIRST))
         sink = io.BytesIO()
@@ -47,7 +47,7 @@ class ChunkReader:
         last = None
         if rows.num_rows == limit:
             last = [str(texts.column(name)[-1].as_py()) for name in table.key]
-        return Chunk(rows, last, lambda ids: _sees(visible, ids), position, wall_clock())
+        return TableChunk(rows, last, lambda ids: _sees(visible, ids), position, wall_clock())
 
 
 def _next_limit(limit: int, size: int) -> int:

@@ -25,7 +25,7 @@ _PADDING = b"\0" * 8
 
 
 @dataclass(frozen=True)
-class Cells:
+class TupleCells:
     """The values of a tuple's columns, for all messages: where their text is, and what kind each is."""
 
     begins: np.ndarray  # (column, message)
@@ -120,19 +120,19 @@ def _moved(
     return differ if differ.any() else None
 
 
-def _blank(width: int, count: int) -> Cells:
+def _blank(width: int, count: int) -> TupleCells:
     shape = (width, count)
-    return Cells(
+    return TupleCells(
         np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.full(shape, _NULL, np.uint8), np.zeros(count, np.int64)
     )
 
 
-def _fill(cells: Cells, found: Cells, where: np.ndarray) -> None:
+def _fill(cells: TupleCells, found: TupleCells, where: np.ndarray) -> None:
     cells.begins[:, where], cells.lengths[:, where] = found.begins, found.lengths
     cells.kinds[:, where], cells.end[where] = found.kinds, found.end
 
 
-def _parse(data: np.ndarray, at: np.ndarray, width: int) -> Cells:
+def _parse(data: np.ndarray, at: np.ndarray, width: int) -> TupleCells:
     """Tuples that begin at these places, all of the same width, in step."""
     cells = _blank(width, len(at))
     at = at + 2  # the number of columns, which the relation has told

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg2
 
-from riverrun.capture.changes import CapturedTable, ChangeBatch, Chunk, SourceHealth, TableTrouble
+from riverrun.capture.changes import CapturedTable, ChangeBatch, SourceHealth, TableChunk, TableTrouble
 from riverrun.capture.postgres.assembly import Assembly
 from riverrun.capture.postgres.catalog import PostgresTable, base_types, evolved, find_tables
 from riverrun.capture.postgres.chunks import ChunkReader
@@ -30,8 +30,8 @@ from pg_replication_slots where slot_name = %s
 """
 
 
-class PostgresDatabase:
-    """Implements `Database`. The login needs REPLICATION, and SELECT on the tables."""
+class PostgresSource:
+    """Implements `CaptureSource`. The login needs REPLICATION, and SELECT on the tables."""
 
     kind = "postgresql"
 
@@ -201,7 +201,7 @@ class PostgresDatabase:
         assert self._stream is not None
         self._stream.confirm(position)
 
-    def chunk(self, table: CapturedTable, after: Sequence[str] | None, limit: int) -> Chunk:
+    def chunk(self, table: CapturedTable, after: Sequence[str] | None, limit: int) -> TableChunk:
         with explaining(f"table {table.id} cannot be read"):
             return self._chunks.read(self._tables[table.id], after, limit)
 
