@@ -119,12 +119,12 @@ class Appender:
         missing: np.ndarray | None = None
         if self._form.needs_old_values and changes.unsent:
             changes, missing = completed(changes, key, destination.versions)
+        lost = missing is not None and changes.moved is not None and (changes.moved & missing).any()
+        if lost and destination.begin_again is not None:
+            # From a key that was not read yet to one that may have been: then no chunk has the row, nor will one.
+            destination.begin_again()
         if destination.recent is not None:
             destination.recent.add(changes, transactions, missing)
-            moved = changes.moved
-            if missing is not None and moved is not None and (moved & missing).any() and destination.begin_again:
-                # From a key that was not read yet to one that may have been: no chunk to come has the row.
-                destination.begin_again()
         return self._form.rows(changes, transactions, destination.table, lambda: destination.versions)
 
     def append_chunk(self, destination: Destination, chunk: TableChunk, rows: pa.RecordBatch, number: int) -> None:

@@ -149,7 +149,8 @@ class Capture:
                     if progress is not None:
                         progress(self._status)
                     if once and captured.has_all(self._reach):
-                        return True
+                        break
+                captured.finish()
                 return True
         finally:
             database.close()

@@ -73,8 +73,8 @@ class Captured:
     def __exit__(self, *_: object) -> None:
         for destination in self._destinations.values():
             destination.save()
-        if self._confirmed and self._file.value.confirmed is not None:
-            self._note_confirmed()
+        if self._confirmed:
+            self._note_confirmed()  # also when the source is gone: it may have been told more than was noted
 
     def start(self, stopping: Callable[[], bool]) -> None:
         """Look at what is there, and begin to read."""
@@ -213,6 +213,12 @@ class Captured:
         if now >= self._due["report"]:
             self._due["report"] = now + _REPORT
             self._report()
+
+    def finish(self) -> None:
+        """In order: the source is told what it may forget, and everybody how far it came."""
+        self._note_confirmed()
+        self._database.confirm(self._confirmed)
+        self._report()
 
     def _take(self, batch: ChangeBatch) -> None:
         if batch.is_part and (self._file.value.splitting or (0, 0))[0] < batch.sequence >> 10 << 10:

@@ -51,18 +51,19 @@ def completed(changes: TableChanges, key: Sequence[str], old: OldValues) -> tupl
         first = _first_unsent(previous, unsent)[at]
         found = previous[first]
         outside = first[found < 0]
-        values = old.lookup(_distinct(before, outside), [name])
-        place = np.where(found >= 0, found, 0)
-        place[found < 0] = len(changes) + _numbered(before, outside)
+        column = rows.column(name)
         index = np.arange(len(changes))
-        index[at] = place
-        number = rows.schema.get_field_index(name)
-        field = rows.schema.field(number)
-        both = pa.chunked_array([rows.column(number), values.column(name).cast(field.type)])
-        column = both.take(pa.array(index)).combine_chunks()
-        rows = rows.set_column(number, field, column)
-        # What is null was sent as null: a value that was left out is there, and only not known yet.
+        index[at] = np.where(found >= 0, found, len(changes) + _places(found < 0))
+        column = _filled(column, old.lookup(before[outside], [name]).column(0), index)
+        # What was left out is never null: here it is not known yet. A chunk that already has what this transaction did has
+        # the value under the new key.
+        unknown = at[pc.is_null(column).to_numpy(zero_copy_only=False)[at]]
+        if len(unknown):
+            index = np.arange(len(changes))
+            index[unknown] = len(changes) + np.arange(len(unknown))
+            column = _filled(column, old.lookup(own[unknown], [name]).column(0), index)
         missing[at] |= pc.is_null(column).to_numpy(zero_copy_only=False)[at]
+        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), column)
     return replace(changes, rows=rows, unsent={}), missing
 
 
@@ -107,20 +108,15 @@ def _first_unsent(previous: np.ndarray, unsent: np.ndarray) -> np.ndarray:
         back = further
 
 
-def _distinct(keys: pl.DataFrame, places: np.ndarray) -> pl.DataFrame:
-    chosen = keys[places]
-    return chosen.unique(maintain_order=True)
+def _places(counted: np.ndarray) -> np.ndarray:
+    """How many of those `counted` come before each."""
+    return np.cumsum(counted) - counted.astype(np.int64)
 
 
-def _numbered(keys: pl.DataFrame, places: np.ndarray) -> np.ndarray:
-    """The place of each of these keys among the distinct ones."""
-    if not len(places):
-        return np.empty(0, np.int64)
-    chosen = keys[places]
-    (numbers, distinct), count = number_keys(chosen, chosen.unique(maintain_order=True))
-    at = np.empty(count, np.int64)
-    at[distinct] = np.arange(len(distinct))
-    return at[numbers]
+def _filled(column: pa.Array, others: pa.Array, index: np.ndarray) -> pa.Array:
+    """Values of both, one below the other, by their places."""
+    both = pa.chunked_array([column, others.cast(column.type)])
+    return both.take(pa.array(index)).combine_chunks()
 
 
 def topic_rows(

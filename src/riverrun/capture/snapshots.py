@@ -39,6 +39,9 @@ class Snapshots:
         self._destinations = destinations
         self._chunk_rows = chunk_rows
         self._frontier: int | None = None
+        for table in self._tables("read"):
+            self._attach(table)
+            destinations[table].recent = None
         for table in self._tables("reading"):
             self._resume(table)
         if not self.are_done:
@@ -76,8 +79,10 @@ class Snapshots:
     def _begin_again(self, table: str) -> None:
         """Read a table from its beginning once more; what was read stays, and what `since` says, too."""
         one = self._file.value.tables[table]
-        one.after, one.last, one.noted, one.rows = None, None, False, 0
+        one.state, one.after, one.last, one.noted, one.rows = "reading", None, None, False, 0
         self._file.save()
+        if self._destinations[table].recent is None:
+            self._attach(table)
 
     def _resume(self, table: str) -> None:
         """A chunk that was noted and is in the topic is done; one that is not is read again."""
@@ -136,7 +141,7 @@ class Snapshots:
             )
         failpoint("capture.finished")
         one.state, one.of, self._frontier = "read", one.rows, None
-        destination.recent = destination.begin_again = None
+        destination.recent = None
         self._file.save()
 
     def _end(self) -> None:
@@ -147,6 +152,7 @@ class Snapshots:
         self._appender.record_chunk(position, wall_clock(), rows, "snapshot_done", progress.chunks)
         for table in self._tables("read"):
             progress.tables[table].state = "done"
+            self._destinations[table].begin_again = None
         self._frontier = None
         self._file.save()
 

@@ -53,7 +53,9 @@ class TableVersions:
 
     def lookup(self, keys: pl.DataFrame, columns: Sequence[str]) -> pa.RecordBatch:
         self._catch_up()
-        found = self._state[_TABLE].lookup(keys)
+        distinct = keys.unique(maintain_order=True)
+        found = distinct.hstack(self._state[_TABLE].lookup(distinct).select(self._columns[len(self._key) :]))
+        found = keys.join(found, on=self._key, how="left", nulls_equal=True, maintain_order="left")
         table = found.select(list(columns)).to_arrow().combine_chunks()
         schema = pa.schema([self._topic.schema.field(name) for name in columns])
         return pa.RecordBatch.from_arrays(
