@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from riverrun import durable
+from riverrun import durable, known_topics
 from riverrun.durations import Duration, seconds
 from riverrun.errors import Closed, Corrupt, Invalid, NewerFormat, NotFound, Unavailable, from_system, how_to_install
 from riverrun.failpoints import failpoint
@@ -81,6 +81,7 @@ class River:
         self._closed = False
         self._coordination = _open_directory(self.path)
         self._catalogue = Catalogue(f"{self.path}/topics", self.settings, self._coordination, self._open)
+        known_topics.opened(self)
 
     @classmethod
     def from_config(cls, file: str | os.PathLike[str] = "riverrun.toml") -> Self:
@@ -175,6 +176,13 @@ class River:
             return
         with self._catalogue.open(TopicSpec(name)) as topic:
             yield topic
+
+    def topic_spec(self, name: str) -> StoredSpec | None:
+        """What a topic is; None where there is none of this name. For flows that leave a schema out."""
+        if self._closed or name not in self._catalogue.names():
+            return None
+        with self.briefly(name) as topic:
+            return topic.spec
 
     def topics(self, pattern: str = "*") -> list[str]:
         """Names of the topics, in order; `pattern` as in a shell."""

@@ -161,6 +161,7 @@ class ScriptedSource:
             pa.RecordBatch.from_pylist([rows[key] for key in keys], schema=SCHEMA),
             [str(keys[-1])] if len(keys) == limit else None,
             lambda ids: np.array([int(one) < seen for one in ids], np.bool_),
+            _sequence(seen - 1),
             str(seen),
             1_700_000_000_000_000,
         )

@@ -35,6 +35,7 @@ class Destination:
     recent: Recent | None = None  # keys that were touched lately, while a snapshot is being made
     begin_again: Callable[[], None] | None = None  # the snapshot; before the next append
     rows: int = 0  # appended since the capture began
+    seen: int = 0  # a chunk may have seen transactions up to this sequence
     stopped: bool = False  # nothing more is appended
     _versions: TableVersions | None = field(default=None, repr=False)
 
@@ -117,11 +118,17 @@ class Appender:
     def _rows(self, destination: Destination, changes: TableChanges, transactions: Transactions) -> pa.RecordBatch:
         key = destination.table.key
         missing: np.ndarray | None = None
+        doubtful: np.ndarray | None = None
+        if changes.moved is not None and changes.unsent:
+            early = transactions.sequences[changes.transactions] <= destination.seen
+            doubtful = changes.moved & early & np.logical_or.reduce(list(changes.unsent.values()))
         if self._form.needs_old_values and changes.unsent:
             changes, missing = completed(changes, key, destination.versions)
-        lost = missing is not None and changes.moved is not None and (changes.moved & missing).any()
-        if lost and destination.begin_again is not None:
-            # From a key that was not read yet to one that may have been: then no chunk has the row, nor will one.
+            if doubtful is not None:
+                doubtful |= changes.moved & missing
+        if doubtful is not None and doubtful.any() and destination.begin_again is not None:
+            # Moved from a key that was not read yet to one that may have been: then no chunk has the row, nor will one. Or
+            # from a key under which a chunk has a later row.
             destination.begin_again()
         if destination.recent is not None:
             destination.recent.add(changes, transactions, missing)

@@ -71,6 +71,7 @@ class Capture:
         self._status = CaptureStatus(self.name, "")
         self._target: int | None = None
         self._fence = 0
+        self._running = threading.Event()
 
     def __enter__(self) -> Self:
         if self._thread is not None:
@@ -122,6 +123,14 @@ class Capture:
             raise self._failed
         return True
 
+    def wait_until_it_runs(self, timeout: float | None = None) -> bool:
+        """Wait until a capture in the background has its topics and reads; whether it does. Raises what it ended with."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self._running.wait(0.05):
+            if self.wait(0) or (deadline is not None and time.monotonic() > deadline):
+                return False
+        return True
+
     def status(self) -> dict[str, Any]:
         """State, position, lag, and of each table its state, snapshot and rate."""
         return self._status.plain()
@@ -143,6 +152,7 @@ class Capture:
             with Captured(self._river, self._captures, database, request, self._again) as captured:
                 self._status, self._fence = captured.status, captured.fence
                 captured.start(self._stopping.is_set)
+                self._running.set()
                 self._again = ()
                 while not self._stopping.is_set():
                     captured.step()

@@ -129,6 +129,7 @@ class TableChunk:
     rows: pa.RecordBatch  # the topic's columns
     last: Sequence[str] | None  # where the next chunk begins; None: the table has no more rows
     sees: Callable[[Sequence[str]], np.ndarray]  # ids of transactions → whether the view has what they did
+    sequence: int  # it sees no transaction with a larger one
     position: str
     at: int  # microseconds
 

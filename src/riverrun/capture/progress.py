@@ -27,6 +27,7 @@ class TableProgress(msgspec.Struct):
     last: list[str] | None = None
     noted: bool = False  # whether `last` says something: the chunk was read, and perhaps appended
     rows: int = 0
+    seen: int = 0  # transactions with a larger sequence no chunk has seen
     of: int | None = None
     since: dict[int, int] = {}
     again: bool = False  # the topic had rows before: what the table no longer has gets tombstones

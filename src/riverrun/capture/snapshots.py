@@ -74,6 +74,7 @@ class Snapshots:
     def _attach(self, table: str) -> None:
         destination = self._destinations[table]
         destination.recent = _recent(destination)
+        destination.seen = self._file.value.tables[table].seen
         destination.begin_again = lambda: self._begin_again(table)
 
     def _begin_again(self, table: str) -> None:
@@ -122,6 +123,7 @@ class Snapshots:
             return False
         progress.chunks += 1
         one.chunk, one.last, one.noted = progress.chunks, list(chunk.last) if chunk.last is not None else None, True
+        one.seen = destination.seen = max(one.seen, chunk.sequence)
         self._file.save()
         self._appender.append_chunk(destination, chunk, rows, one.chunk)
         one.rows += chunk.rows.num_rows

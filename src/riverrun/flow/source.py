@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from riverrun.flow.names import Names
 from riverrun.flow.place import caller
 from riverrun.flow.schema import STRING, TIMESTAMP, Schema, is_integral
 from riverrun.flow.spans import positive, span
+from riverrun.known_topics import find_spec
 
 
 class Unsaid(Enum):
@@ -98,9 +99,9 @@ def source(
     before = graph.reads.get(topic)
     text = said.schema if said.schema is not None or not before else before.schema
     if text is None:
-        raise Invalid(
-            f"topic {topic!r} needs a schema", hint='Write "user string, at timestamp", or give an rr.TopicSpec'
-        )
+        said = _looked_up(said)
+        text = said.schema
+    assert text is not None
     columns = _columns(topic, text)
     time = _time(said.time, columns)
     key = names.topic_key("key", said.key, columns) or (before.key if before else ())
@@ -121,6 +122,20 @@ def source(
     own_time = None if time in (RECEIVED, TIME) else time
     graph.read(InputTopic(topic, written, key, own_time, producers, caller(), said.described))
     return fields
+
+
+def _looked_up(said: Said) -> Said:
+    """What the river that is open knows of a topic. Columns that captures and flows add for themselves are left out: who
+    wants them names them in a schema."""
+    found = find_spec(said.topic)
+    if found is None:
+        raise Invalid(
+            f"topic {said.topic!r} needs a schema",
+            hint='Write "user string, at timestamp", or give an rr.TopicSpec; of a topic that is there, a river that was opened'
+            " before knows it",
+        )
+    own = ddl.render(column for column in ddl.parse(found.schema) if column.name not in WRITTEN)
+    return replace(said, schema=own, key=said.key or found.key, time=said.time or found.time)
 
 
 def _idle(idle: Duration | Unsaid | None, producers: str | None, time: str) -> int | None:

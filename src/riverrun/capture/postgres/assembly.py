@@ -28,6 +28,7 @@ from riverrun.errors import Unavailable
 
 _INSERT, _UPDATE, _DELETE = b"IUD"
 _BEGIN, _COMMIT, _RELATION, _TRUNCATE = b"BCRT"
+_DECODED = 32 << 10  # messages at a time, so that what is parsed stays near the processor
 _PARTS = 10  # bits of a sequence that number the parts of a transaction
 _LAST_PART = (1 << _PARTS) - 1
 _LARGEST = 1 << (62 - _PARTS)
@@ -199,8 +200,10 @@ class Assembly:
         )
         by_table: dict[str, list[TableChanges]] = {}
         for run in [*self._runs, self._run]:
-            for changes in decode_rows(run.payloads, run.owners, run.relations, run.tables):
-                by_table.setdefault(changes.table, []).append(changes)
+            for at in range(0, len(run.payloads), _DECODED):
+                some = slice(at, at + _DECODED)
+                for changes in decode_rows(run.payloads[some], run.owners[some], run.relations, run.tables):
+                    by_table.setdefault(changes.table, []).append(changes)
         batch = ChangeBatch(
             transactions,
             [_merged(parts) for parts in by_table.values()],

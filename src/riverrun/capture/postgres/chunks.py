@@ -12,8 +12,9 @@ from pyarrow import csv
 
 from riverrun import ddl
 from riverrun.capture.changes import TableChunk
+from riverrun.capture.postgres.assembly import sequence_of
 from riverrun.capture.postgres.catalog import PostgresTable, quote
-from riverrun.capture.postgres.messages import Visibility
+from riverrun.capture.postgres.messages import Visibility, parse_lsn
 from riverrun.capture.postgres.types import converted
 from riverrun.durations import wall_clock
 
@@ -47,7 +48,9 @@ class ChunkReader:
         last = None
         if rows.num_rows == limit:
             last = [str(texts.column(name)[-1].as_py()) for name in table.key]
-        return TableChunk(rows, last, lambda ids: _sees(visible, ids), position, wall_clock())
+        return TableChunk(
+            rows, last, lambda ids: _sees(visible, ids), sequence_of(parse_lsn(position)), position, wall_clock()
+        )
 
 
 def _next_limit(limit: int, size: int) -> int:
