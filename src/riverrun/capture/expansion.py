@@ -55,13 +55,7 @@ def completed(changes: TableChanges, key: Sequence[str], old: OldValues) -> tupl
         index = np.arange(len(changes))
         index[at] = np.where(found >= 0, found, len(changes) + _places(found < 0))
         column = _filled(column, old.lookup(before[outside], [name]).column(0), index)
-        # What was left out is never null: here it is not known yet. A chunk that already has what this transaction did has
-        # the value under the new key.
-        unknown = at[pc.is_null(column).to_numpy(zero_copy_only=False)[at]]
-        if len(unknown):
-            index = np.arange(len(changes))
-            index[unknown] = len(changes) + np.arange(len(unknown))
-            column = _filled(column, old.lookup(own[unknown], [name]).column(0), index)
+        # What was left out is never null: where it is, it is not known yet.
         missing[at] |= pc.is_null(column).to_numpy(zero_copy_only=False)[at]
         rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), column)
     return replace(changes, rows=rows, unsent={}), missing
