@@ -24,6 +24,7 @@ _WIDEST = 110
 # Public classes whose methods people call. What else they have is for other parts of Riverrun.
 _CLASSES = [
     "Alerts",
+    "Capture",
     "Consumer",
     "Flow",
     "Message",
@@ -44,7 +45,7 @@ _INSIDE = {
     "Flow": "declared ends inputs nodes topics",
     "Producer": "after_fork",
     "Queue": "give_back leave",
-    "River": "store",
+    "River": "store topic_spec",
     "Topic": "attach check_range checked last_sequence offsets offsets_at raise_fence spec summaries",
     "TopicSpec": "check_same declared of resolve",
     "View": "progress reached spec",

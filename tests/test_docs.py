@@ -10,11 +10,14 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
+import psycopg2
 import pytest
 
+from postgres_server import logical_server
 from riverrun.cli.new_command import template
 from riverrun.cli.reference import cli_page, settings_page
 from riverrun.settings import Settings
@@ -40,11 +43,24 @@ EXECUTED += [
         "alerts",
     )
 ]
-EXECUTED += [ROOT / "docs" / "operating.md"]
+EXECUTED += [ROOT / "docs" / "operating.md", ROOT / "docs" / "databases.md"]
 
 
 def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def shop_database() -> Iterator[str]:
+    """The tables that the page on databases is about, in a server of their own."""
+    server = logical_server()
+    with closing(psycopg2.connect(server.url)) as db, db.cursor() as cursor:
+        cursor.execute("create table users (id int primary key, name text)")
+        cursor.execute("create table orders (id int primary key, who int, amount numeric(8,2))")
+        cursor.execute("insert into users values (1, 'ada'); insert into orders values (1, 1, 9.5)")
+        db.commit()
+    yield server.url
+    server.remove()
 
 
 STARTS_SPARK = {"README.md", "flows.md", "stores.md"}
@@ -55,10 +71,14 @@ STARTS_SPARK = {"README.md", "flows.md", "stores.md"}
     [pytest.param(page, marks=[pytest.mark.spark] if page.name in STARTS_SPARK else []) for page in EXECUTED],
     ids=lambda page: page.name,
 )
-def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_blocks_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     """All of a page together, as a reader would who types one after the other."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RIVERRUN_RIVER", raising=False)
+    if page.name == "databases.md":
+        monkeypatch.setenv("SHOP", request.getfixturevalue("shop_database"))
     code = blocks(page, "python")
     assert code
     exec(compile("\n".join(code), page.name, "exec"), {"__name__": "__main__"})
@@ -182,6 +202,7 @@ def test_every_setting_and_command_is_documented() -> None:
     cli_text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     for group, commands in {
         "": (
+            "capture",
             "dead",
             "demo",
             "demo break",
@@ -269,3 +290,13 @@ def test_what_is_said_not_to_be_there_yet_is_not(tmp_path: Path) -> None:
     assert [name for name in ("erase", "capture", "sql") if hasattr(rr.River, name)] == []
     commands = set(re.findall(r"^## riverrun ([a-z ]+)$", cli_page(), re.MULTILINE))
     assert commands.isdisjoint({"capture", "erase"})
+
+
+def test_the_types_of_databases_are_those_of_the_code() -> None:
+    """The tables are in the docstrings of the modules that convert, too."""
+    from riverrun.capture.postgres import types
+
+    page = (ROOT / "docs" / "databases.md").read_text(encoding="utf-8")
+    rows = [line for line in (types.__doc__ or "").splitlines() if line.startswith("| ")]
+    assert len(rows) > 10
+    assert [row for row in rows if row not in page] == []

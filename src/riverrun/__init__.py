@@ -79,6 +79,7 @@ _MODULES = {
     "side": "riverrun.flow.windows",
     "sliding": "riverrun.flow.windows",
     "tumbling": "riverrun.flow.windows",
+    "Capture": "riverrun.capture.capture",
     "Consumer": "riverrun.log.consumer",
     "Producer": "riverrun.log.producer",
     "Message": "riverrun.log.queue",
@@ -100,6 +101,7 @@ __all__ = sorted(_MODULES)  # noqa: PLE0605
 if TYPE_CHECKING:
     # The same for type checkers and editors, which cannot follow the rest. tests/test_imports.py compares the two.
     from riverrun.alerts.alerts import Alerts as Alerts
+    from riverrun.capture.capture import Capture as Capture
     from riverrun.errors import Busy as Busy
     from riverrun.errors import Closed as Closed
     from riverrun.errors import Conflict as Conflict

@@ -52,10 +52,14 @@ VERSION = "_version"
 OP, BEFORE, AFTER = "_op", "_before", "_after"
 
 ERROR, POSITION = "_error", "_position"
-"""What is wrong with a row that was put aside, and where it stands in its topic."""
+"""What is wrong with a row that was put aside; and where a row stands in what it was read from: in its topic, or in the
+log of a database it was captured from."""
 
-WRITTEN = (OP, BEFORE, AFTER, VERSION, WATERMARK, ERROR, POSITION)
-"""Columns that flows write into derived and late topics, so that such a topic can be read again."""
+TRANSACTION = "_transaction"
+"""The transaction of the database that a captured row comes from."""
+
+WRITTEN = (OP, BEFORE, AFTER, VERSION, WATERMARK, ERROR, POSITION, TRANSACTION)
+"""Columns that flows write into derived and late topics, and captures into theirs, so that such a topic can be read."""
 
 KEY_TYPES = frozenset(
     {"string", "boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz"}

@@ -13,14 +13,15 @@ import os
 import threading
 import uuid
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from riverrun import durable
+from riverrun import durable, known_topics
 from riverrun.durations import Duration, seconds
 from riverrun.errors import Closed, Corrupt, Invalid, NewerFormat, NotFound, Unavailable, from_system, how_to_install
 from riverrun.failpoints import failpoint
+from riverrun.log.captures import Captures
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.consumer import Consumer
 from riverrun.log.coordination import Coordination
@@ -32,6 +33,7 @@ from riverrun.log.topic import Start, Topic
 from riverrun.settings import Settings, places
 
 if TYPE_CHECKING:
+    from riverrun.capture import Capture
     from riverrun.flow import Flow
     from riverrun.spark.run import Run
     from riverrun.views import Store, View
@@ -75,9 +77,11 @@ class River:
         self._topics: dict[str, Topic] = {}
         self._replaced: list[Topic] = []  # handles from before a topic's schema grew; people may still use them
         self._runs: weakref.WeakSet[Run] = weakref.WeakSet()
+        self._captures: weakref.WeakSet[Capture] = weakref.WeakSet()
         self._closed = False
         self._coordination = _open_directory(self.path)
         self._catalogue = Catalogue(f"{self.path}/topics", self.settings, self._coordination, self._open)
+        known_topics.opened(self)
 
     @classmethod
     def from_config(cls, file: str | os.PathLike[str] = "riverrun.toml") -> Self:
@@ -98,6 +102,8 @@ class River:
     def close(self) -> None:
         """Close every topic that was opened here; a second close does nothing."""
         if not self._closed:
+            for capture in list(self._captures):
+                capture.stop()
             for run in list(self._runs):
                 run.stop()  # while it can still read and write what is left to do
             with self._opening, self._opening_store:
@@ -171,6 +177,13 @@ class River:
         with self._catalogue.open(TopicSpec(name)) as topic:
             yield topic
 
+    def topic_spec(self, name: str) -> StoredSpec | None:
+        """What a topic is; None where there is none of this name. For flows that leave a schema out."""
+        if self._closed or name not in self._catalogue.names():
+            return None
+        with self.briefly(name) as topic:
+            return topic.spec
+
     def topics(self, pattern: str = "*") -> list[str]:
         """Names of the topics, in order; `pattern` as in a shell."""
         self._check_open()
@@ -236,6 +249,52 @@ class River:
         run = Run(self, flow, start=start, suffix=suffix, rebuild=rebuild, alerts_from=alerts_from)
         self._runs.add(run)
         return run
+
+    def capture(
+        self,
+        address: str,
+        tables: Sequence[str],
+        name: str,
+        *,
+        snapshot: Literal["initial", "never", "always"] = "initial",
+        form: Literal["rows", "debezium"] = "rows",
+        keys: Mapping[str, Sequence[str]] | None = None,
+        publication: str | None = None,
+        decimal: str | None = None,
+        resnapshot: Sequence[str] = (),
+    ) -> Capture:
+        """The changes of a database's tables as topics `<name>.<schema>.<table>`, exactly once; see docs/databases.md.
+
+        Nothing happens before `run()`, which goes on until `stop()`, or `with capture:`, which does it in the background.
+        `snapshot` says whether what tables have already is read first ("initial"), never, or at every start; `keys` names
+        columns that tell rows apart where a table has no primary key, `resnapshot` tables to read again.
+        """
+        self._check_open()
+        try:
+            from riverrun.capture import Capture
+        except ImportError as error:
+            hint = f"Install it: {how_to_install('capture')}"
+            raise Unavailable(f"a package that captures need is not installed ({error.name})", hint=hint) from None
+        made = Capture(
+            self,
+            Captures(self._coordination),
+            address,
+            tables,
+            name,
+            snapshot=snapshot,
+            form=form,
+            keys=keys,
+            publication=publication,
+            decimal=decimal,
+            resnapshot=resnapshot,
+        )
+        self._captures.add(made)
+        return made
+
+    def captures(self) -> list[dict[str, Any]]:
+        """What every capture of this river has last told, whichever process runs it."""
+        self._check_open()
+        return Captures(self._coordination).list()
 
     def view(self, name: str) -> View:
         """A view, to read."""

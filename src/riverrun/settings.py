@@ -20,6 +20,9 @@ from riverrun.errors import Invalid, NotFound, did_you_mean
 
 # Not settings of the engine but places; `River` reads them from the same file and environment.
 PLACES = ("river", "views", "views_read", "checkpoints", "master")
+# Databases to capture, a table of the file each: [captures.shop].
+CAPTURES = "captures"
+_CAPTURE_OPTIONS = ("source", "tables", "snapshot", "form", "keys", "publication", "decimal")
 _OTHER_VARIABLES = ("RIVERRUN_DEBUG", "RIVERRUN_FAILPOINTS")
 # Kubernetes gives every container the addresses of services; one of them may be called riverrun.
 _SERVICE_ADDRESS = re.compile(r"RIVERRUN_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
@@ -127,6 +130,15 @@ class Settings:
     max_producers: int = _number(
         20_000, "names of producers that a topic remembers; an append under one more is refused"
     )
+    capture_chunk_rows: int = _number(
+        100_000, "a snapshot of a captured table is read in chunks of at most this many rows"
+    )
+    capture_transaction_rows: int = _number(
+        500_000, "a transaction of a captured database with more changes is appended in parts of this many"
+    )
+    capture_held_bytes: int = _size(
+        "10 GiB", "operators are told when a captured database keeps more than this on its disk for a capture; 0: never"
+    )
     alert_attempts: int = _number(10, "after so many an alert's rows become dead letters of the address")
     alert_timeout: int = _time("10 seconds", "how long the receiver of an alert may take to answer")
     alert_private_addresses: bool = _flag(
@@ -165,7 +177,7 @@ class Settings:
         table = {f.name: f.metadata["parse"] for f in fields(cls)}
         chosen = {}
         for name, value in values.items():
-            if name in PLACES:
+            if name in PLACES or name == CAPTURES:
                 continue
             if name not in table:
                 raise Invalid(f"there is no setting {name!r}", hint=did_you_mean(name, [*PLACES, *table]))
@@ -185,6 +197,24 @@ def places(file: str | os.PathLike[str] | None = None, environ: Mapping[str, str
     """Where the parts of a river live, as the file and the environment say."""
     values = {**(_from_file(file) if file else {}), **_from_environment(os.environ if environ is None else environ)}
     return {name: str(value) for name, value in values.items() if name in PLACES}
+
+
+def capture_options(file: str | os.PathLike[str], name: str) -> dict[str, Any]:
+    """What a settings file says of a capture: `source`, `tables`, and what else `river.capture` takes. A source that begins
+    with a dollar sign is the name of a variable of the environment, where its password is in no file."""
+    captures = _from_file(file).get(CAPTURES, {})
+    if not isinstance(captures, dict) or name not in captures:
+        raise NotFound(f"{file} has no capture {name!r}", hint=f"Write [captures.{name}] with source and tables")
+    options = dict(captures[name])
+    for option in options:
+        if option not in _CAPTURE_OPTIONS:
+            raise Invalid(
+                f"{file}, captures.{name}: there is no option {option!r}", hint=did_you_mean(option, _CAPTURE_OPTIONS)
+            )
+    for option in ("source", "tables"):
+        if option not in options:
+            raise Invalid(f"{file}, captures.{name}: {option} is missing")
+    return options
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:

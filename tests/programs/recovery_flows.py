@@ -67,3 +67,18 @@ def everywhere(factor: int = 1) -> Flow:
         else:
             flow.view(f"large-{name}", large, to=f"{address}-large")
     return flow
+
+
+def bank() -> Flow:
+    """The tables of pgbench as they are captured, and what they add up to: always the same in all of them."""
+    flow = Flow("bank")
+    sums = []
+    for name, balance in (("accounts", "abalance"), ("tellers", "tbalance"), ("branches", "bbalance")):
+        table = flow.table(f"bank.public.pgbench_{name}")
+        flow.view(name, table)
+        sums.append(table.with_columns(all="1").group("all").agg(**{name: total(balance)}))
+    notes = flow.table("bank.public.notes")
+    flow.view("notes", notes)
+    sums.append(notes.with_columns(all="1").group("all").agg(notes=total("amount")))
+    flow.view("sums", sums[0].join(sums[1], "all").join(sums[2], "all").join(sums[3], "all"))
+    return flow

@@ -29,6 +29,7 @@ from riverrun.runtime.plan import Limit, Plan
 from riverrun.runtime.planner import Planner
 from riverrun.runtime.rebuild import Successor, clean
 from riverrun.runtime.task import Tasks
+from riverrun.runtime.transactions import find_transactions
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("river")
@@ -57,6 +58,7 @@ class Running:
         make = getattr(recovery_flows, asked.flow)
         self.flow, self.store, self.checkpoints = make(3) if asked.changed else make(), river.store, river.checkpoints
         self.inputs = open_inputs(river, self.flow)
+        self.transactions = find_transactions(self.inputs, set(river.topics()), river.topic)
         self.job = compile_flow(self.flow, 2)
         self.tasks = Tasks(self.job)
         self.topics = open_outputs(river, self.flow, self.job, self.inputs, "")
@@ -95,7 +97,9 @@ class Running:
     def run(self, home: str, committer: Committer, rebuild: int | None, bound: dict[str, Any]) -> None:
         """Epoch after epoch, until there is nothing to do."""
         checkpoint = Checkpoint(home, self.flow.name)
-        planner = Planner(self.job, self.inputs, f"{home}/planner", Limit(asked.max_rows))
+        planner = Planner(
+            self.job, self.inputs, f"{home}/planner", Limit(asked.max_rows), transactions=self.transactions
+        )
         if not os.path.exists(f"{checkpoint.directory}/metadata"):
             write(f"{checkpoint.directory}/metadata", '{"id":"one"}')
         while True:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from riverrun import figures
 from riverrun.durations import show
 from riverrun.errors import Transient
 from riverrun.log.spec import TopicSpec
@@ -71,6 +72,8 @@ class Watch:
             _Condition("failing", self._failing, _HOLD, f"flow {flow} runs again"),
             _Condition("lag", self._lag, _HOLD, f"flow {flow} has caught up"),
             _Condition("late", self._late, 0, f"flow {flow} drops no more late rows than it may"),
+            _Condition("captures", self._captures, _HOLD, f"the captures that flow {flow} reads are well again"),
+            _Condition("held", self._held, _HOLD, f"no database keeps more than it may for what flow {flow} reads"),
         ]
 
     def open(self, run: Watched | None) -> None:
@@ -116,6 +119,29 @@ class Watch:
         if not limit or lag <= limit or status.state in ("rebuilding", "stopped", "drained"):
             return None
         return f"flow {self._flow} is {show(lag)} behind, {status.lag.rows} rows"
+
+    def _captured(self, status: FlowStatus) -> list[dict[str, Any]]:
+        """The captures whose topics the flow reads."""
+        read = {topic.partition(".")[0] for topic in status.lag.topics}
+        return [one for one in self._river.captures() if one["name"] in read]
+
+    def _captures(self, _: int, status: FlowStatus) -> str | None:
+        for one in self._captured(status):
+            if one["state"] in ("failed", "gone", "waiting"):
+                return f"capture {one['name']} is {one['state']}: {one['reason']}"
+            for table, told in one.get("tables", {}).items():
+                if told["state"] == "stopped":
+                    return f"capture {one['name']} no longer captures {table}: {told['reason']}"
+        return None
+
+    def _held(self, _: int, status: FlowStatus) -> str | None:
+        """A database that keeps its log for a capture may run out of disk."""
+        limit = self._river.settings.capture_held_bytes
+        for one in self._captured(status):
+            held = one.get("held_bytes") or 0
+            if limit and held > limit:
+                return f"the source of capture {one['name']} keeps {figures.size(held)} on its disk for it"
+        return None
 
     def _late(self, now: int, status: FlowStatus) -> str | None:
         limit = self._river.settings.alert_late

@@ -12,6 +12,7 @@ import typer
 from typer.main import get_command
 
 from riverrun.cli import (
+    capture_command,
     dead_commands,
     demo_commands,
     doctor_command,
@@ -51,6 +52,7 @@ app.add_typer(demo_commands.app, name="demo")
 app.command("new")(new_command.new)
 app.command("run")(run_command.run)
 app.command("serve")(serve_command.serve)
+app.command("capture")(capture_command.capture)
 app.command("worker")(worker_command.worker)
 app.command("plan")(plan_command.plan)
 app.command("doctor")(doctor_command.doctor)

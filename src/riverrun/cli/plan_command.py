@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,16 +34,15 @@ def plan(
 
     Nothing is started or changed. Where a run would be refused, it ends with 1.
     """
-    flow = load_flow(flow_file)
     from dataclasses import asdict
 
-    from riverrun.runtime.evolution import plan_flow
+    with ExitStack() as stack:
+        is_there = os.path.exists(f"{river}/river.json")
+        opened = stack.enter_context(open_river(river)) if is_there else None  # it knows schemas that a flow leaves out
+        flow = load_flow(flow_file)
+        from riverrun.runtime.evolution import plan_flow
 
-    if os.path.exists(f"{river}/river.json"):
-        with open_river(river) as opened:
-            fate = plan_flow(flow, opened)
-    else:
-        fate = plan_flow(flow, None)
+        fate = plan_flow(flow, opened)
     if json:
         print_json(asdict(fate))
     else:

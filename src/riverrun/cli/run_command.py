@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from riverrun.cli.capture_command import captures_of
 from riverrun.cli.flow_file import FlowArgument, load_flow
 from riverrun.cli.interruption import Interrupted, interruptible
 from riverrun.cli.moments import Place, parse_place
@@ -48,6 +49,10 @@ def run(
         typer.Option(min=0, max=65535, help="Serve HTTP there: 8400, unless that is taken. 0: any that is free."),
     ] = None,
     no_serve: Annotated[bool, typer.Option("--no-serve", help="No HTTP beside the run.")] = False,
+    capture: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Also run a capture of riverrun.toml, in the background. May be repeated."),
+    ] = None,
     json: JsonOption = False,
     river: RiverOption = DEFAULT_RIVER,
 ) -> None:
@@ -74,8 +79,13 @@ def run(
     running: Run | None = None
     with interruptible(), ExitStack() as stack:
         try:
-            flow = load_flow(flow_file)
+            # A river that is there knows schemas that a flow leaves out; none is made for a flow that cannot be loaded.
+            flow = None if capture or os.path.exists(f"{river}/river.json") else load_flow(flow_file)
             opened = stack.enter_context(open_river(river, create=True))
+            for one in captures_of(opened, capture or []):
+                stack.enter_context(one).wait_until_it_runs()
+                lines.say(f"capture {one.name} runs")
+            flow = flow or load_flow(flow_file)
             pending = _pending(opened, flow)
             if not no_serve and (port is not None or not (once or drain)):
                 serve_beside(stack, opened, pending, host, port, lines.say)

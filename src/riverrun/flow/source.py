@@ -17,6 +17,7 @@ from riverrun.flow.names import Names
 from riverrun.flow.place import caller
 from riverrun.flow.schema import STRING, TIMESTAMP, Schema, is_integral
 from riverrun.flow.spans import positive, span
+from riverrun.known_topics import find_spec
 
 
 class Unsaid(Enum):
@@ -108,9 +109,9 @@ def source(
     before = graph.reads.get(topic)
     text = said.schema if said.schema is not None or not before else before.schema
     if text is None:
-        raise Invalid(
-            f"topic {topic!r} needs a schema", hint='Write "user string, at timestamp", or give an rr.TopicSpec'
-        )
+        said = _looked_up(said)
+        text = said.schema
+    assert text is not None
     columns = _columns(topic, text)
     time = _time(said.time, columns)
     key = names.topic_key("key", said.key, columns) or (before.key if before and said.form is None else ())
@@ -148,6 +149,20 @@ def _messages(topic: str, described: TopicLike | None) -> InputTopic:
         )
     key = ("key",) if described is None else ()
     return InputTopic(topic, ddl.render(ddl.parse(text)), key, None, None, caller(), described, enveloped=True)
+
+
+def _looked_up(said: Said) -> Said:
+    """What the river that is open knows of a topic. Columns that captures and flows add for themselves are left out: who
+    wants them names them in a schema."""
+    found = find_spec(said.topic) if said.form is None else None  # what is inside messages, nobody knows
+    if found is None:
+        raise Invalid(
+            f"topic {said.topic!r} needs a schema",
+            hint='Write "user string, at timestamp", or give an rr.TopicSpec; of a topic that is there, a river that was opened'
+            " before knows it",
+        )
+    own = ddl.render(column for column in ddl.parse(found.schema) if column.name not in WRITTEN)
+    return replace(said, schema=own, key=said.key or found.key, time=said.time or found.time)
 
 
 def _idle(idle: Duration | Unsaid | None, producers: str | None, time: str) -> int | None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from riverrun.durations import Duration, seconds
 from riverrun.errors import Invalid, OutOfRange
+from riverrun.log.captures import Captures
 from riverrun.log.packing import Packing
 from riverrun.log.partitioner import partition_of
 from riverrun.log.producers import check_producer, claim_of
@@ -267,6 +268,7 @@ class Topic:
         """Schema, partitions, sizes, rows per second over the last minute; cheap to ask."""
         first, last = self.begins(), self.ends()
         options = self.spec.options()
+        captured = Captures(self._coordination).topic(self.name)
         return {
             "name": self.name,
             "schema": self.spec.schema,
@@ -278,6 +280,7 @@ class Topic:
             "offsets": sum(last.values()) - sum(first.values()),
             **self.backend.statistics(),
             **{name: options[name] for name in _DESCRIBED},
+            **({} if captured is None else {"captured": captured}),
         }
 
     def compact(self) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Planning epochs: what each reads, and what time it is.
 
-An epoch takes from every partition of every topic all rows received up to one moment. Which moment, the offsets, and
-the watermarks before and after are decided here, from frame headers, and are the epoch's identity: repeated, it is the
-same.
+An epoch takes from every partition of every topic all rows received up to one moment; of topics of a capture all
+transactions that were whole by then. Which moment, the offsets, and the watermarks before and after are decided here, from
+frame headers, and are the epoch's identity: repeated, it is the same.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from riverrun.runtime.compile.job import Job, Reading, Waiting
 from riverrun.runtime.heard import Hearing
 from riverrun.runtime.plan import UNLIMITED, Limit, Plan, Positions
 from riverrun.runtime.planner_memory import PlannerMemory
+from riverrun.runtime.transactions import WholeStep, WholeTransactions
 
 _SHORTEST, _LONGEST = 1_000_000, 60_000_000  # microseconds between two looks whether a window of receive time closes
 
@@ -30,10 +31,17 @@ class Planner:
     """Plans epoch after epoch. Its memory is a value in a file that the plan names, so a restart goes on with it."""
 
     def __init__(
-        self, job: Job, topics: Mapping[str, Topic], memory: str, limit: Limit, clock: Callable[[], int] = wall_clock
+        self,
+        job: Job,
+        topics: Mapping[str, Topic],
+        memory: str,
+        limit: Limit,
+        clock: Callable[[], int] = wall_clock,
+        transactions: Mapping[str, Topic] | None = None,
     ) -> None:
         self._job = job
         self._topics = topics
+        self._whole = WholeTransactions(topics, transactions or {})
         self._memory = PlannerMemory(job, memory)
         self._limit = limit
         self._clock = clock
@@ -64,11 +72,12 @@ class Planner:
         # Taken before the ends are read, so that nothing received up to it can be missed later.
         now = self._clock()
         log_ends = {name: topic.ends() for name, topic in self._topics.items()}
-        at_once = together is not None and not Position(together) <= plan.positions
-        ends = _bounded(plan, log_ends, until if not at_once else together)
         if not Position(plan.positions) <= log_ends:
             for name, topic in self._topics.items():
                 topic.check_range(plan.positions[name])
+        readable = _bounded(plan, log_ends, self._whole.ends())
+        at_once = together is not None and not Position(together) <= plan.positions
+        ends = _bounded(plan, readable, until if not at_once else together)
         behind = not Position(ends) <= plan.positions
         known = self._memory.recall(plan.memory)
         if not behind and until is not None:
@@ -81,7 +90,7 @@ class Planner:
             return self._finished(plan, known) if finish else self._advanced(plan, known, plan.positions, now, {})
         failpoint("plan.begin")
         positions, received, taken = self._cut(plan, ends, UNLIMITED if at_once else self._limit)
-        read_all = all(positions[name][p] >= end for name, parts in log_ends.items() for p, end in parts.items())
+        read_all = all(positions[name][p] >= end for name, parts in readable.items() for p, end in parts.items())
         return self._advanced(plan, known, positions, max(received, now) if read_all else received, taken)
 
     def empty(self, first: Plan) -> Plan:
@@ -121,32 +130,44 @@ class Planner:
     def _cut(
         self, plan: Plan, ends: Positions, limit: Limit
     ) -> tuple[dict[str, dict[int, int]], int, dict[str, list[Summary]]]:
-        """Frames in the order they arrived, over all topics, until there are enough rows."""
-        streams = [self._arrived(name, plan.positions[name], ends[name]) for name in self._topics]
+        """Frames in the order they arrived, over all topics, until there are enough rows; of a capture, transactions."""
+        captured = self._whole.captured
+        streams = [
+            self._arrived(name, plan.positions[name], ends[name]) for name in self._topics if name not in captured
+        ]
+        whole = [_transactions(steps) for steps in self._whole.steps(plan.positions, ends)]
         positions = {name: dict(parts) for name, parts in plan.positions.items()}
         taken: dict[str, list[Summary]] = {name: [] for name in self._topics}
+        row_bytes = {name: _bytes_of_a_row(self._topics[name]) for name in captured}
         rows, size, received = 0, 0, plan.received
-        for moment, name, part in heapq.merge(*streams, key=lambda item: item[0]):
+        for moment, step in heapq.merge(*streams, *whole, key=lambda item: item[0]):
             if (rows >= limit.rows or size >= limit.size) and moment > received:
                 break
+            received = max(received, moment)
+            if isinstance(step, WholeStep):
+                for name, p, end in _beyond(positions, step.ends):
+                    rows += end - positions[name][p]
+                    size += (end - positions[name][p]) * row_bytes[name]
+                    positions[name][p] = end
+                continue
+            name, part = step
             rows += part.rows
             size += part.size
-            received = max(received, moment)
             taken[name].append(part)
             end = min(part.offset + part.span, ends[name][part.partition])
             positions[name][part.partition] = max(positions[name][part.partition], end)
         else:
             # All of it; compaction may have removed the last offsets.
             positions = {name: dict(ends[name]) for name in positions}
+        for name in captured:
+            taken[name] = list(self._topics[name].summaries(plan.positions[name], positions[name]))
         return positions, received, taken
 
-    def _arrived(
-        self, name: str, start: Mapping[int, int], end: Mapping[int, int]
-    ) -> Iterator[tuple[int, str, Summary]]:
+    def _arrived(self, name: str, start: Mapping[int, int], end: Mapping[int, int]) -> Iterator[tuple[int, _Step]]:
         moment = 0
         for part in self._topics[name].summaries(start, end):
             moment = max(moment, part.received)
-            yield moment, name, part
+            yield moment, (name, part)
 
     def _advanced(
         self,
@@ -183,6 +204,24 @@ class Planner:
             memory=self._memory.remember(plan.epoch + 1, after),
             final=True,
         )
+
+
+_Step = WholeStep | tuple[str, Summary]
+
+
+def _transactions(steps: Iterator[WholeStep]) -> Iterator[tuple[int, _Step]]:
+    return ((step.received, step) for step in steps)
+
+
+def _beyond(positions: Positions, ends: Positions) -> list[tuple[str, int, int]]:
+    """(topic, partition, end) of what a step adds."""
+    return [(n, p, end) for n, parts in ends.items() for p, end in parts.items() if end > positions[n].get(p, 0)]
+
+
+def _bytes_of_a_row(topic: Topic) -> int:
+    """About, from what the topic takes on the disk."""
+    offsets = sum(topic.ends().values()) - sum(topic.begins().values())
+    return int(topic.backend.statistics()["bytes"] // max(offsets, 1))
 
 
 def _passes(reading: Reading, watermarks: Mapping[str, int]) -> bool:

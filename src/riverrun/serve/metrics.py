@@ -50,7 +50,7 @@ class Collector:
 
     def collect(self) -> Iterator[Metric]:
         errors = 0
-        for part in (self._topics, self._dead_letters, self._lag, self._of_views, self._of_flows):
+        for part in (self._topics, self._dead_letters, self._lag, self._of_views, self._of_flows, self._captures):
             try:
                 yield from list(part())
             except RiverrunError:
@@ -90,6 +90,25 @@ class Collector:
             seconds.append((("flow", status.flow), status.lag.seconds))
         yield _gauge("riverrun_lag_rows", "Rows not yet read.", ["kind", "reader", "topic"], rows)
         yield _gauge("riverrun_lag_seconds", "Age of the oldest of them.", ["kind", "reader"], seconds)
+
+    def _captures(self) -> Iterator[Metric]:
+        captures = self._backend.river.captures()
+        tables = [(one["name"], table, told) for one in captures for table, told in one.get("tables", {}).items()]
+        running = [((one["name"],), one["state"] in ("snapshot", "streaming")) for one in captures]
+        yield _gauge("riverrun_capture_running", "Whether it captures.", ["capture"], running)
+        for name, about in (
+            ("lag_bytes", "What the source has written and is not captured yet."),
+            ("lag_seconds", "Age of the last transaction captured, while there are more."),
+            ("held_bytes", "What the source keeps on its disk for it."),
+        ):
+            known = [((one["name"],), one[name]) for one in captures if one.get(name) is not None]
+            yield _gauge(f"riverrun_capture_{name}", about, ["capture"], known)
+        rows = [((capture, table), told["rows"]) for capture, table, told in tables]
+        yield _gauge("riverrun_capture_rows", "Rows appended since it began.", ["capture", "table"], rows)
+        stopped = [((capture, table), told["state"] == "stopped") for capture, table, told in tables]
+        yield _gauge(
+            "riverrun_capture_table_stopped", "Whether a table is not captured.", ["capture", "table"], stopped
+        )
 
     def _of_views(self) -> Iterator[Metric]:
         yield _gauge("riverrun_view_rows", "Rows of a view.", ["view"], _each(self._views.all(), "rows"))

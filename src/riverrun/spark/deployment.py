@@ -16,6 +16,7 @@ from riverrun.runtime.compile.job import Job
 from riverrun.runtime.exchange import Exchange, InlineExchange, SharedExchange
 from riverrun.runtime.plan import Limit
 from riverrun.runtime.task import Tasks
+from riverrun.runtime.transactions import find_transactions
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,10 @@ class Worker:
         """The topics that the job reads."""
         names = {reading.topic for reading in self.deployment.job.readings}
         return {name: self._river.topic(name) for name in sorted(names)}
+
+    def transactions(self, topics: Mapping[str, Topic]) -> dict[str, Topic]:
+        """Where captures tell which transactions in these topics are whole."""
+        return find_transactions(topics, set(self._river.topics()), self._river.topic)
 
 
 @lru_cache(maxsize=4)

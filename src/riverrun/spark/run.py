@@ -31,6 +31,7 @@ from riverrun.runtime.patience import Patience
 from riverrun.runtime.rebuild import clean
 from riverrun.runtime.status import EpochTimes, FlowState, FlowStatus
 from riverrun.runtime.stored_status import read_status
+from riverrun.runtime.transactions import WholeTransactions, find_transactions
 from riverrun.spark import failures
 from riverrun.spark.context import RunContext
 from riverrun.spark.deployment import Deployment
@@ -102,8 +103,11 @@ class Run:
         self.stop()
 
     def process(self, timeout: Duration | None = None) -> None:
-        """Wait until everything appended before this call has taken effect."""
-        wanted = Position({name: topic.ends() for name, topic in self._context.inputs.items()})
+        """Wait until everything appended before this call has taken effect; of captured databases, every transaction that
+        was there as a whole."""
+        inputs, river = self._context.inputs, self._context.river
+        whole = WholeTransactions(inputs, find_transactions(inputs, set(river.topics()), river.topic))
+        wanted = Position(whole.ends())
 
         def done() -> bool:
             if not self._lifecycle.was_live:

@@ -28,6 +28,7 @@ from riverrun.runtime.patience import Patience
 from riverrun.runtime.plan import Plan
 from riverrun.runtime.planner import Planner
 from riverrun.runtime.source import LogSource, Range, control, ranges
+from riverrun.runtime.transactions import WholeTransactions
 from riverrun.runtime.transit import leave_error, report_errors
 from riverrun.spark.deployment import Deployment, worker
 from riverrun.spark.structs import Structs
@@ -56,10 +57,12 @@ class Slice(InputPartition):  # type: ignore[misc]
 class LogPlanner:
     """The driver's side of the source: plans epochs, in a process of its own."""
 
-    def __init__(self, deployment: Deployment, topics: Mapping[str, Topic]) -> None:
+    def __init__(self, deployment: Deployment, topics: Mapping[str, Topic], transactions: Mapping[str, Topic]) -> None:
         self._deployment = deployment
-        self._topics = topics
-        self._planner = Planner(deployment.job, topics, f"{deployment.home}/planner", deployment.limit)
+        self._whole = WholeTransactions(topics, transactions)
+        self._planner = Planner(
+            deployment.job, topics, f"{deployment.home}/planner", deployment.limit, transactions=transactions
+        )
 
     def first(self) -> Plan:
         """Before the first epoch."""
@@ -84,7 +87,7 @@ class LogPlanner:
             due = planner.deadline(plan)
             if due is not None:
                 left = min(left, max(due / 1e6 - time.time(), 0.001))
-            _wait(self._topics, plan, left)
+            _wait(self._whole, plan, left)
 
     def _bounds(self) -> dict[str, Any]:
         """How far the next epoch may read, and whether the input ends."""
@@ -130,7 +133,8 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
     @property
     def planner(self) -> LogPlanner:
         if self._planner is None:
-            self._planner = LogPlanner(self._worker.deployment, self._worker.topics())
+            topics = self._worker.topics()
+            self._planner = LogPlanner(self._worker.deployment, topics, self._worker.transactions(topics))
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
@@ -205,17 +209,16 @@ def balance(ranges: list[Range], slices: int) -> list[list[Range]]:
     return out
 
 
-def _wait(topics: Mapping[str, Topic], plan: Plan, timeout: float) -> None:
+def _wait(topics: WholeTransactions, plan: Plan, timeout: float) -> None:
     from riverrun.log.wake import Bell
 
     def more() -> bool:
         return any(
             offset > plan.positions[name].get(p, 0)
-            for name, topic in topics.items()
-            for p, offset in topic.ends().items()
+            for name, parts in topics.ends().items()
+            for p, offset in parts.items()
         )
 
     with Bell() as bell:
-        for topic in topics.values():
-            topic.attach(bell)
+        topics.attach(bell)
         bell.wait_until(more, timeout)

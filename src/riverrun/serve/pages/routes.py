@@ -18,6 +18,7 @@ from riverrun.serve.flows import Flows
 from riverrun.serve.guard import QUERIES
 from riverrun.serve.pages import (
     alerts_page,
+    captures_page,
     epochs_page,
     flow_page,
     group_page,
@@ -52,6 +53,7 @@ _DRAWN: dict[str, Draw] = {
     f"{ROOT}/views/{{name:path}}": view_page.draw,
     f"{ROOT}/groups": groups_page.draw,
     _GROUP: group_page.draw,
+    f"{ROOT}/captures": captures_page.draw,
     f"{ROOT}/ledger": ledger_page.draw,
     f"{ROOT}/epochs": epochs_page.draw,
     f"{ROOT}/history": history_page.draw,

@@ -18,6 +18,7 @@ PAGES = (
     ("Topics", f"{ROOT}/topics"),
     ("Views", f"{ROOT}/views"),
     ("Groups", f"{ROOT}/groups"),
+    ("Captures", f"{ROOT}/captures"),
     ("Ledger", f"{ROOT}/ledger"),
     ("Epochs", f"{ROOT}/epochs"),
     ("History", f"{ROOT}/history"),

@@ -1,0 +1,297 @@
+"""One connection of a capture: from what topics and source say about the past to the loop that goes on from there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from riverrun.capture.appending import Appender, Destination
+from riverrun.capture.changes import CapturedTable, CaptureSource, ChangeBatch, TableTrouble
+from riverrun.capture.debezium import Envelopes
+from riverrun.capture.forms import Form, TableRows
+from riverrun.capture.growth import opened_topic
+from riverrun.capture.progress import ProgressFile, TableProgress
+from riverrun.capture.snapshots import Snapshots
+from riverrun.capture.status import CaptureStatus, Rates, TableStatus
+from riverrun.capture.topics import renamed_columns, transactions_spec
+from riverrun.durations import wall_clock
+from riverrun.errors import Conflict, Fenced
+from riverrun.failpoints import failpoint
+from riverrun.log.captures import Captures
+
+if TYPE_CHECKING:
+    from riverrun.river import River
+
+_CONFIRM = 1.0  # seconds between two confirmations
+_REPORT = 0.5
+_HEALTH = 5.0
+_IDLE = 0.2  # how long the stream is waited for
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class CaptureRequest:
+    """What was asked for."""
+
+    address: str
+    tables: tuple[str, ...]
+    name: str
+    snapshot: str
+    form: str
+    keys: Mapping[str, Sequence[str]]
+    publication: str | None
+    decimal: str | None
+
+
+class Captured:
+    """The work of a capture while its source is there."""
+
+    def __init__(
+        self, river: River, captures: Captures, database: CaptureSource, request: CaptureRequest, again: Sequence[str]
+    ) -> None:
+        self._river = river
+        self._captures = captures
+        self._database = database
+        self._request = request
+        self._again = frozenset(again)
+        self._directory = f"{river.path}/captures/{request.name}"
+        self._form: Form = Envelopes(request.name, database) if request.form == "debezium" else TableRows()
+        self.fence = captures.register(request.name, database.address)
+        self._file = ProgressFile(self._directory)
+        self._destinations: dict[str, Destination] = {}
+        self.status = CaptureStatus(request.name, database.address)
+        self._rates = Rates()
+        self._confirmed = 0  # durable here
+        self._commit_time: int | None = None
+        self._due = {"confirm": 0.0, "report": 0.0, "health": 0.0}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for destination in self._destinations.values():
+            destination.save()
+        if self._confirmed:
+            self._note_confirmed()  # also when the source is gone: it may have been told more than was noted
+
+    def start(self, stopping: Callable[[], bool]) -> None:
+        """Look at what is there, and begin to read."""
+        progress = self._file.value
+        self._check_identity()
+        found, troubles = self._database.describe(self._request.tables)
+        for trouble in troubles:
+            self._stopped(trouble)
+        if not found:
+            raise Conflict(f"capture {self._request.name} has no table to capture: {'; '.join(map(str, troubles))}")
+        known = [table for table, one in progress.tables.items() if one.state != "stopped"]
+        begun = progress.confirmed is not None
+        position, lost = self._database.prepare(known if begun else [], progress.confirmed)
+        for trouble in lost:
+            self._stopped(trouble)
+        if not begun:
+            progress.confirmed = position
+            progress.generation += 1
+            self._file.save()
+        lost_ones = {trouble.table for trouble in lost}
+        tables = [table for table in found if table.id not in lost_ones and self._open(table)]
+        self._plan_snapshots(tables, begun)
+        producer = self._producer()
+        transactions = self._river.topic(transactions_spec(self._request.name))
+        for topic in [transactions, *(one.topic for one in self._destinations.values())]:
+            for name in (producer, f"{producer}:snapshot"):
+                topic.raise_fence(name, self.fence)
+        for one in self._destinations.values():
+            one.sequence = one.topic.last_sequence(producer) or 0
+        failpoint("capture.fenced")
+        self._appender = Appender(producer, self.fence, self._form, transactions, self._destinations)
+        self._snapshots = Snapshots(
+            self._file, self._database, self._appender, self._destinations, self._river.settings.capture_chunk_rows
+        )
+        self._appender.record_rest(self._database.show(position))
+        self._confirmed = position
+        self._database.start(
+            [one.table for one in self._destinations.values() if not one.stopped], self._part_rows, stopping
+        )
+        self._health()
+        self._report()
+
+    def _producer(self) -> str:
+        generation = self._file.value.generation
+        return f"capture:{self._request.name}" + (f":{generation}" if generation > 1 else "")
+
+    def _check_identity(self) -> None:
+        """The source must be the one it was. Who asks for everything again may begin with another one."""
+        progress, identity = self._file.value, self._database.identity()
+        if ALL in self._again:
+            if self._database.has_slot():
+                self._database.forget()
+            failpoint("capture.forgotten")
+            progress.confirmed, progress.identity = None, identity
+            for one in progress.tables.values():
+                one.state, one.reason = "waiting", None
+            self._file.save()
+        elif progress.identity is None:
+            if self._database.has_slot():
+                raise Conflict(
+                    f"the source has a replication slot for a capture named {self._request.name} already, and it is not of"
+                    " this river",
+                    hint="Give the capture another name, or, if nobody uses it, begin with: --resnapshot all",
+                )
+            progress.identity = identity
+            self._file.save()
+        elif progress.identity != identity:
+            was = {key: value for key, value in progress.identity.items() if value != identity.get(key)}
+            now = {key: identity.get(key) for key in was}
+            raise Conflict(
+                f"the source is not the one that capture {self._request.name} has read: {was} was, {now} is",
+                hint="If it was restored or replaced, read everything again: riverrun capture … --resnapshot all",
+            )
+
+    def _open(self, table: CapturedTable) -> bool:
+        """Open a table's topic, or note why it cannot go on."""
+        topic = opened_topic(self._river, self._form.spec(self._request.name, table), table)
+        if isinstance(topic, TableTrouble):
+            self._stopped(topic)
+            return False
+        before = self._file.value.tables.get(table.id)
+        directory = f"{self._directory}/{topic.name}"
+        self._destinations[table.id] = Destination(table, topic, 0, directory)
+        if before is not None and before.state == "stopped" and not self._is_asked(table):
+            self._stopped(TableTrouble(table.id, before.reason or "it was stopped"))
+            return False
+        described = {"table": table.id, "source": self._database.address, "columns": renamed_columns(table)}
+        self._captures.describe_topic(topic.name, self._request.name, described)
+        self.status.tables[table.id] = TableStatus(topic.name)
+        return True
+
+    def _plan_snapshots(self, tables: Sequence[CapturedTable], begun: bool) -> None:
+        progress, request = self._file.value, self._request
+        unknown = self._again - {name for table in tables for name in (table.id, table.parts[-1])} - {ALL}
+        if unknown:
+            raise Conflict(f"capture {request.name} has no table {', '.join(sorted(unknown))} to read again")
+        for table in tables:
+            one = progress.tables.get(table.id)
+            if one is None:
+                state = "done" if request.snapshot == "never" else "waiting"
+                progress.tables[table.id] = TableProgress(state=state)
+            elif self._is_asked(table) or (request.snapshot == "always" and begun):
+                progress.tables[table.id] = TableProgress(state="waiting")
+        self._file.save()
+
+    def _is_asked(self, table: CapturedTable) -> bool:
+        """Whether a table is to be read again."""
+        return bool({table.id, table.parts[-1], ALL} & self._again)
+
+    def _part_rows(self, sequence: int) -> int:
+        """How many changes make a part of a large transaction: of one that was cut before, as many as then."""
+        splitting = self._file.value.splitting
+        if splitting is not None and splitting[0] == sequence:
+            return splitting[1]
+        return self._river.settings.capture_transaction_rows
+
+    def step(self) -> None:
+        """A round: what the stream has, a chunk, and what is due."""
+        busy = not self._snapshots.are_done
+        batch = self._database.read(0.0 if busy else _IDLE)
+        if batch is not None:
+            self._take(batch)
+        elif self._database.reached > self._confirmed:
+            self._confirmed = self._database.reached
+        if busy and not self._snapshots.step() and batch is None:
+            time.sleep(0.02)
+        now = time.monotonic()
+        if now >= self._due["confirm"]:
+            self._due["confirm"] = now + _CONFIRM
+            self._note_confirmed()
+            failpoint("capture.confirm")
+            self._database.confirm(self._confirmed)
+        if now >= self._due["health"]:
+            self._due["health"] = now + _HEALTH
+            self._health()
+        if now >= self._due["report"]:
+            self._due["report"] = now + _REPORT
+            self._report()
+
+    def finish(self) -> None:
+        """In order: the source is told what it may forget, and everybody how far it came."""
+        self._note_confirmed()
+        self._database.confirm(self._confirmed)
+        self._report()
+
+    def _take(self, batch: ChangeBatch) -> None:
+        if batch.is_part and (self._file.value.splitting or (0, 0))[0] < batch.sequence >> 10 << 10:
+            self._file.value.splitting = (batch.sequence | 1023, self._part_rows(batch.sequence | 1023))
+            self._file.save()
+        for table in batch.tables:
+            self._grow(table)
+        self._appender.append(batch)  # also what a table had before it had to stop
+        for trouble in batch.troubles:
+            self._stopped(trouble)
+        self._commit_time = int(batch.transactions.times[-1])
+        if not batch.is_part:
+            self._confirmed = max(self._confirmed, batch.confirm)
+
+    def _grow(self, table: CapturedTable) -> None:
+        destination = self._destinations.get(table.id)
+        if destination is None:
+            return
+        topic = opened_topic(self._river, self._form.spec(self._request.name, table), table)
+        if isinstance(topic, TableTrouble):
+            self._stopped(topic)
+        else:
+            destination.grown(table, topic)
+
+    def _stopped(self, trouble: TableTrouble) -> None:
+        """A table that cannot go on; the others do."""
+        one = self._file.value.tables.setdefault(trouble.table, TableProgress())
+        one.state, one.reason = "stopped", str(trouble)
+        self._file.save()
+        known = self.status.tables.setdefault(trouble.table, TableStatus(""))
+        known.state, known.reason = "stopped", str(trouble)
+        if trouble.table in self._destinations:
+            self._destinations[trouble.table].save()
+            self._destinations[trouble.table].stopped = True  # its end is still that of whole transactions
+
+    def has_all(self, target: Callable[[int], int]) -> bool:
+        """Whether everything up to a position that the source had is in the topics."""
+        if not self._snapshots.are_done:
+            return False
+        goal = target(self._database.health([]).position)
+        return self._database.reached >= goal and self._appender.is_whole
+
+    def _note_confirmed(self) -> None:
+        """The source is told nothing that is not on the disk here: also not what a client might say for us."""
+        most = max(self._confirmed, self._database.sent)
+        if most > (self._file.value.confirmed or 0):
+            self._file.value.confirmed = most
+            self._file.save()
+
+    def _health(self) -> None:
+        health = self._database.health([one.table for one in self._destinations.values() if not one.stopped])
+        self._source_position, self.status.held_bytes = health.position, health.held_bytes
+        for trouble in health.troubles:
+            self._stopped(trouble)
+
+    def _report(self) -> None:
+        status, progress = self.status, self._file.value
+        status.state = "streaming" if self._snapshots.are_done else "snapshot"
+        status.reason = None
+        status.position = self._database.show(self._confirmed)
+        end = max(self._source_position, self._confirmed)
+        status.lag_bytes = end - self._confirmed
+        behind = status.lag_bytes > 0 and self._commit_time is not None
+        status.lag_seconds = max(wall_clock() - (self._commit_time or 0), 0) / 1e6 if behind else 0.0
+        rates = self._rates.note({name: one.rows for name, one in self._destinations.items()})
+        for name, destination in self._destinations.items():
+            one, table = progress.tables[name], status.tables[name]
+            table.state = {"done": "streaming", "stopped": "stopped"}.get(one.state, "snapshot")
+            table.reason = one.reason
+            table.snapshot_rows, table.snapshot_of = one.rows, one.of
+            table.rows, table.rows_per_second = destination.rows, rates[name]
+        if not self._captures.report(self._request.name, self.fence, status.plain()):
+            raise Fenced(
+                f"capture {self._request.name} was taken over by another one of the same name",
+                hint="Stop one of them",
+            )

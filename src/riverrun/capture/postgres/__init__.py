@@ -1,0 +1,1 @@
+"""PostgreSQL 14 and newer as a source of captures. Read `source`, then `assembly` and `decoder`."""
