@@ -41,7 +41,6 @@ _INTERVAL_UNITS = (
     *("year", "quarter", "month", "week", "day", "dayofyear"),
     *("hour", "minute", "second", "millisecond", "microsecond"),
 )
-_FEW = 16  # operands of `and` that are joined from left to right
 
 
 @lru_cache(maxsize=4096)
@@ -68,16 +67,7 @@ class _Parser(WordCursor):
         found = [(self.next, operand(), self.next)]  # each with where it begins and ends
         while self.took(operator):
             found.append((self.next, operand(), self.next))
-
-        def halved(low: int, high: int) -> Tree:  # as true as one after the other, and a thousand of them are not deep
-            if high - low == 1:
-                return found[low][1]
-            mid = high - 1 if high - low <= _FEW else (low + high) // 2
-            return Call(
-                operator, (halved(low, mid), halved(mid, high)), self.between(found[low][0], found[high - 1][2])
-            )
-
-        return halved(0, len(found))
+        return self.halved(operator, found)
 
     def negated(self) -> Tree:
         start = self.next

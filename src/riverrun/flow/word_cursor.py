@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from riverrun.flow.lexer import Lexeme, lexemes
-from riverrun.flow.syntax import TooDeep, UnknownSyntax
+from riverrun.flow.syntax import Call, TooDeep, Tree, UnknownSyntax
 
 # Marks of other languages, by how they end.
 _ELSEWHERE = {
@@ -19,6 +20,7 @@ _ELSEWHERE = {
 }
 _DEEPEST = 50  # brackets inside brackets
 _LONGEST = 150  # operators in a row: they are as deep as brackets would be
+_FEW = 16  # operands of `and` that are joined from left to right
 _AROUND = 30  # characters that are shown on either side of a place
 
 
@@ -98,6 +100,15 @@ class WordCursor:
     def between(self, start: int, behind: int) -> str:
         """The text from a word up to another, which is not part of it."""
         return self.sql[self.words[start].start : self.words[behind - 1].end]
+
+    def halved(self, operator: str, operands: Sequence[tuple[int, Tree, int]]) -> Tree:
+        """Operands of `and` or `or`, with where each begins and ends, joined; many of them by halves. That is as true as one
+        after the other, and a thousand of them are not deep."""
+        if len(operands) == 1:
+            return operands[0][1]
+        middle = len(operands) - 1 if len(operands) <= _FEW else len(operands) // 2
+        sides = (self.halved(operator, operands[:middle]), self.halved(operator, operands[middle:]))
+        return Call(operator, sides, self.between(operands[0][0], operands[-1][2]))
 
     def identifier(self) -> str:
         """A name as it is written: case counts for nothing, but is kept."""
