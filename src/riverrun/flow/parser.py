@@ -221,6 +221,9 @@ class _Parser(WordCursor):
         """A value that begins with a word."""
         text = self.word.text
         following = self.words[self.next + 1]
+        if text == "case":
+            self.next += 1
+            return self.choice(start)
         if self.at("(", ahead=1):
             self.next += 2
             return self.function(start, text)
@@ -232,9 +235,6 @@ class _Parser(WordCursor):
             return literals.typed(text, unescaped(following.text), self.since(start))
         if text == "interval" and (following.kind in ("number", "string") or following.text in ("-", "+")):
             return self.interval(start)
-        if text == "case":
-            self.next += 1
-            return self.choice(start)
         name = self.identifier()
         match text:
             case "null":
