@@ -28,11 +28,17 @@ class FakeRun:
         self.state: FlowState = "running"
         self.reason: str | None = None
         self.behind, self.dropped = 0.0, 0
+        self.rules_off: dict[str, str] = {}
 
     def observe(self) -> FlowStatus:
         ledger = (LedgerEntry("window-1", "in", late_dropped=self.dropped), LedgerEntry("window-2", "in"))
         return FlowStatus(
-            flow="shop", state=self.state, reason=self.reason, lag=Lag(7, self.behind, {"orders": 7}), ledger=ledger
+            flow="shop",
+            state=self.state,
+            reason=self.reason,
+            lag=Lag(7, self.behind, {"orders": 7}),
+            ledger=ledger,
+            rules_off=self.rules_off,
         )
 
 
@@ -150,3 +156,18 @@ def test_a_run_that_was_replaced_says_nothing(receiver: Receiver, river: River) 
     alerts.stop()
     assert river.topic("shop.alerts").read().num_rows == 0
     assert receiver.got == []
+
+
+def test_each_rule_that_is_switched_off_is_told_once_and_when_it_is_over(scene: WatchedRiver) -> None:
+    def told() -> list[tuple[str, str]]:
+        return [(row["kind"], row["state"]) for row in scene.river.topic("shop.alerts").read().to_pylist()]
+
+    scene.passes(10, rules_off={"wide": "switched off: it has more than 10 open attempts"})
+    scene.restart()
+    scene.passes(10)
+    assert told() == [("rule wide", "begun")]
+    (row,) = scene.river.topic("shop.alerts").read().to_pylist()
+    assert row["text"] == "flow shop: rule wide is switched off: it has more than 10 open attempts"
+    scene.passes(10, rules_off={**scene.run.rules_off, "deep": "switched off: an accident"})
+    scene.passes(10, rules_off={})
+    assert told()[1:] == [("rule deep", "begun"), ("rule deep", "over"), ("rule wide", "over")]

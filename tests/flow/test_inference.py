@@ -75,6 +75,7 @@ SCHEMA = Schema.parse(
         # choices
         ("case when b then i else l end", "bigint"),
         ("case when b then null else 1.5 end", "decimal(2,1)"),
+        ("case (i) when (1) then 1.5 end", "decimal(2,1)"),
         ("if(b, i, d)", "double"),
         ("if(b, i, s)", "bigint"),
         ("coalesce(i, l)", "bigint"),

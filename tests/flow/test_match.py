@@ -90,7 +90,7 @@ def test_columns_that_are_not_there() -> None:
 
 def test_a_target_that_comes_later_is_accepted() -> None:
     _, rows = orders()
-    for after in ("skip to last a", "Skip To First B"):
+    for after in ("skip to last a", "Skip To First B", "skip to last `b`"):
         rows.match("a+ b", define={"a": "n > 1"}, after=after)
 
 
@@ -103,3 +103,48 @@ def test_another_pattern_is_another_computation() -> None:
     assert fingerprint("a -> b") == fingerprint("A  ->  b")
     assert fingerprint("a -> b") != fingerprint("a b")
     assert fingerprint("a -> b") != fingerprint("a -> b", define={"a": "n > 1"})
+
+
+@pytest.mark.parametrize(
+    ("columns", "given", "name"),
+    [
+        ("match_id string, at timestamp", {"by": "match_id"}, "match_id"),
+        ("Match_Start string, at timestamp", {"by": "match_start"}, "Match_Start"),
+        ("variable string, at timestamp", {"rows": "all"}, "variable"),
+        ("row_number int, at timestamp", {"rows": "all"}, "row_number"),
+        ("timed_out int, at timestamp", {"rows": "all", "on_timeout": True}, "timed_out"),
+    ],
+)
+def test_a_column_that_the_matches_would_have_twice_is_refused(columns: str, given: dict[str, Any], name: str) -> None:
+    rows = rr.Flow("shop").stream("rows", columns, time="at")
+    with pytest.raises(Invalid, match=f"have a column '{name}', and so would the matches"):
+        rows.match("a b", within="1 hour", **given)
+
+
+def test_a_column_that_the_matches_do_not_have_is_none_of_theirs() -> None:
+    rows = rr.Flow("shop").stream("rows", "variable string, match_id string, at timestamp", time="at")
+    assert list(rows.match("a b", by="variable").schema) == ["variable", "match_start", "match_end", "match_id"]
+
+
+@pytest.mark.parametrize(
+    ("given", "caret"),
+    [
+        ({"pattern": "a b", "define": {"c": "n > 1"}}, 0),
+        ({"pattern": "a b !c"}, 4),
+        ({"pattern": "a b", "on_timeout": True}, 0),
+    ],
+)
+def test_a_caret_says_where(given: dict[str, Any], caret: int) -> None:
+    _, rows = orders()
+    with pytest.raises(Invalid) as refused:
+        rows.match(by="user", **given)
+    *_, shown, line = str(refused.value).split("\n")
+    assert shown.strip() == given["pattern"] and line.index("^") - shown.index("a") == caret
+
+
+def test_columns_of_queries_that_clash_twice() -> None:
+    flow = rr.Flow("news")
+    articles = flow.stream("articles", "title string, lang string, lang_query string, at timestamp", time="at")
+    searches = flow.table("searches", "query_id string, query string, lang string", key="query_id")
+    with pytest.raises(Invalid, match="percolate: there are two columns 'lang_query'.*another name before"):
+        articles.percolate(searches, text="title")

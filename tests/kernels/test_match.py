@@ -12,7 +12,7 @@ import pytest
 from oracles import pattern_cases
 from oracles.memory_state import MemoryState
 from oracles.pattern_cases import PatternCase
-from oracles.pattern_matcher import computed, matcher_of
+from oracles.pattern_matcher import SCHEMA, computed, matcher_of
 from oracles.patterns import matches
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
 from riverrun.kernels.match import MatchKernel
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 def kernel_of(case: PatternCase, horizon: int) -> tuple[MatchKernel, ColumnSet]:
     matcher, columns = matcher_of(case)
-    sample = computed(columns, [{"time": 0, "x": 1, "y": 1.0, "s": "p"}])
+    sample = computed(columns, [dict.fromkeys(SCHEMA.names)])
     key: dict[str, pl.DataType] = {"k": pl.String()}
     output = MatchOutput(
         names=matcher.automaton.names,
@@ -69,7 +69,7 @@ class Play:
 
     def epoch(self, rows: list[Row], end: int) -> None:
         clock = EpochClock(self.number, self.watermark, end)
-        frame = computed(self.columns, [{n: row[n] for n in ("time", "x", "y", "s")} for row in rows])
+        frame = computed(self.columns, [{n: row[n] for n in SCHEMA.names} for row in rows])
         own = {"k": pl.String(), "_partition": pl.Int32(), "_offset": pl.Int64(), "_weight": pl.Int8()}
         carried = pl.DataFrame({name: [row[name] for row in rows] for name in own}, schema=own)
         times = pl.Series("_time", [row["time"] for row in rows], dtype=pl.Int64)

@@ -25,8 +25,15 @@ from riverrun.rules.columns import RuleColumns
 from riverrun.rules.rule import RuleReader, WrittenRule
 from riverrun.state.directory import StateDirectory
 
-STREAM = "k string, time bigint, x bigint, y double, s string"
-COLUMNS = {"k": pl.String(), "time": pl.Int64(), "x": pl.Int64(), "y": pl.Float64(), "s": pl.String()}
+STREAM = "k string, time bigint, x bigint, y double, s string, d decimal(10,2)"
+COLUMNS = {
+    "k": pl.String(),
+    "time": pl.Int64(),
+    "x": pl.Int64(),
+    "y": pl.Float64(),
+    "s": pl.String(),
+    "d": pl.Decimal(10, 2),
+}
 RULES = {
     **dict.fromkeys(("rule_id", "pattern", "define", "within", "measures", "after"), pl.String()),
     "enabled": pl.Boolean(),

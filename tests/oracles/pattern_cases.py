@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal as Exact
 from typing import Any
 
 from oracles.patterns import Attempt, MatchSetting
@@ -12,6 +13,7 @@ from riverrun.patterns.language import parse
 from riverrun.patterns.tree import MatchPattern
 
 VARIABLES = ("a", "b", "c")
+_TENTH = Exact("0.1")
 
 Test = Callable[[Attempt], bool | None]
 
@@ -49,6 +51,7 @@ def single(rng: random.Random) -> tuple[str, Test]:
             ("x < prev(x)", lambda at: less(at.value("x"), at.value("x", 1))),
             ("x > prev(x, 2)", lambda at: less(at.value("x", 2), at.value("x"))),
             ("s <> prev(s)", lambda at: different(at.value("s"), at.value("s", 1))),
+            ("d + 0.1 > prev(d)", lambda at: less(at.value("d", 1), _plus(at.value("d"), _TENTH))),
             ("y * 2 > prev(y) + 1", lambda at: less(_plus(at.value("y", 1), 1), _times(at.value("y"), 2))),
         ]
     )
@@ -69,6 +72,21 @@ def across(rng: random.Random, name: str, used: list[str]) -> tuple[str, Test]:
             (f"count({v}.x) < {many}", lambda at: len(at.values(v, "x")) < many),
             (f"coalesce(sum({v}.x), 0) < {2 * many}", lambda at: sum(at.values(v, "x")) < 2 * many),
             (f"y >= avg({v}.y)", lambda at: _not(less(at.value("y"), _avg(at.values(v, "y"))))),
+            (f"d > {v}.d", lambda at: less(at.last(v, "d"), at.value("d"))),
+            (
+                f"-d <= abs(min({v}.d))",
+                lambda at: _not(less(_abs(_least(at.values(v, "d"))), _times(at.value("d"), -1))),
+            ),
+            (
+                f"d * 2 > sum({v}.d) - 0.05",
+                lambda at: less(_plus(_sum(at.values(v, "d")), -_TENTH / 2), _times(at.value("d"), 2)),
+            ),
+            (f"coalesce({v}.d, x) > d", lambda at: less(at.value("d"), _first_of(at.last(v, "d"), at.value("x")))),
+            (
+                f"greatest(d, max({v}.d), 0) < 1.15",
+                lambda at: max([0, *at.values(v, "d"), *_known(at.value("d"))]) < Exact("1.15"),
+            ),
+            (f"case {v}.d when 0.1 then x > 1 else d is null end", lambda at: _case(at, v)),
             (f"x between min({v}.x) and max(x)", lambda at: _between(at, v)),
             (f"count(*) <= {many}", lambda at: len(at.of(None)) <= many),
             ("s = first(s) and x is not null", _first_s),
@@ -76,6 +94,30 @@ def across(rng: random.Random, name: str, used: list[str]) -> tuple[str, Test]:
             (f"time - first(time) < {3 * many}", lambda at: at.value("time") - at.first(None, "time") < 3 * many),
         ]
     )
+
+
+def _known(value: Any) -> list[Any]:
+    return [] if value is None else [value]
+
+
+def _first_of(one: Any, other: Any) -> Any:
+    return other if one is None else one
+
+
+def _sum(values: list[Any]) -> Any:
+    return sum(values) if values else None
+
+
+def _least(values: list[Any]) -> Any:
+    return min(values, default=None)
+
+
+def _abs(value: Any) -> Any:
+    return None if value is None else abs(value)
+
+
+def _case(at: Attempt, variable: str) -> bool | None:
+    return less(1, at.value("x")) if at.last(variable, "d") == _TENTH else at.value("d") is None
 
 
 def _plus(one: Any, other: Any) -> Any:
@@ -189,6 +231,7 @@ def rows(rng: random.Random, count: int) -> list[dict[str, Any]]:
                 "x": rng.choice([None, 0, 1, 2, 3, 4]),
                 "y": rng.choice([None, 0.5, 1.0, 2.0, 3.5]),
                 "s": rng.choice([None, "p", "q", "r"]),
+                "d": rng.choice([None, Exact("-1.20"), Exact("0.10"), Exact("0.20"), Exact("1.10"), Exact("3.00")]),
             }
         )
     return made

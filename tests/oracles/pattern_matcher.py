@@ -16,13 +16,15 @@ from riverrun.patterns.program import ColumnSet
 from riverrun.patterns.tables import Outcome, Skip
 from riverrun.testing.projection import compute
 
-SCHEMA = pa.schema([("time", pa.int64()), ("x", pa.int64()), ("y", pa.float64()), ("s", pa.string())])
+SCHEMA = pa.schema(
+    [("time", pa.int64()), ("x", pa.int64()), ("y", pa.float64()), ("s", pa.string()), ("d", pa.decimal128(10, 2))]
+)
 OUTCOMES = {Outcome.MATCH: "match", Outcome.TIMED_OUT: "timed out", Outcome.MISPLACED: "misplaced"}
 _SKIPS = {"past": Skip.PAST_LAST, "next": Skip.TO_NEXT, "first": Skip.TO_FIRST, "last": Skip.TO_LAST}
 
 
 def matcher_of(case: PatternCase) -> tuple[Matcher, ColumnSet]:
-    columns = ColumnSet(Schema.parse("time bigint, x bigint, y double, s string"))
+    columns = ColumnSet(Schema.parse("time bigint, x bigint, y double, s string, d decimal(10,2)"))
     pattern = case.pattern
     conditions = {n: read_condition(n, sql, pattern.variables, columns) for n, sql in case.define.items()}
     words = case.setting.after.split()

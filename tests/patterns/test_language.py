@@ -131,3 +131,14 @@ def test_parts_of_a_condition_that_are_about_other_rows() -> None:
 def test_what_cannot_be_asked_of_rows(sql: str, why: str) -> None:
     with pytest.raises(Invalid, match=why):
         rewrite(sql, {"a", "b"})
+
+
+@pytest.mark.parametrize("text", ["(" * 60 + "a" + ")" * 60, "a" + "{1}" * 60, "permute(" * 60 + "a" + ")" * 60])
+def test_groups_that_are_nested_too_deep_are_refused_with_a_caret(text: str) -> None:
+    with pytest.raises(Invalid, match=r"(?s)more than 50 groups are inside each other.*\n +\^"):
+        parse(text)
+
+
+def test_a_number_that_no_computer_has_is_refused() -> None:
+    with pytest.raises(Invalid, match="more often than anything happens"):
+        parse("a{" + "9" * 5000 + "}")

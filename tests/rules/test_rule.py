@@ -10,7 +10,8 @@ import pytest
 from riverrun.errors import RiverrunError
 from riverrun.flow.schema import Schema
 from riverrun.rules.columns import RuleColumns
-from riverrun.rules.rule import RuleReader, WrittenRule, reason_of
+from riverrun.rules.faults import reason_of
+from riverrun.rules.rule import RuleReader, WrittenRule
 
 READER = RuleReader(Schema.parse("user string, kind string, amount double, n bigint, at timestamp"), 3_600_000_000)
 

@@ -282,7 +282,10 @@ def test_crashes_and_epochs_change_nothing(seed: int) -> None:
     rng.shuffle(rows)
     flow = rr.Flow("f")
     source = flow.stream(
-        "r", "k string, time long, x long, y double, s string, at timestamp", time="at", lateness="1 hour"
+        "r",
+        "k string, time long, x long, y double, s string, d decimal(10,2), at timestamp",
+        time="at",
+        lateness="1 hour",
     )
     within = None if case.setting.within is None else f"{case.setting.within} seconds"
     found = source.match(

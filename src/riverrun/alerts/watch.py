@@ -1,4 +1,5 @@
-"""What operators are told about a run: that it is behind, drops late rows, fails; and that this is over.
+"""What operators are told about a run: that it is behind, drops late rows, fails, has switched a rule off; and that this is
+over.
 
 Each is a row of the topic "<flow>.alerts", so it is sent like any other alert, also when the process ends first.
 """
@@ -21,6 +22,7 @@ MESSAGE = "{text}"
 _SCHEMA = "kind string, state string, text string"
 _INTERVAL = 5_000_000
 _MINUTE = 60_000_000
+_RULE = "rule "
 _HOLD = 15_000_000  # what passes sooner is not worth a message: a lock, a run that has just begun to catch up
 
 
@@ -67,6 +69,7 @@ class Watch:
         self._flow = flow
         self._run: Watched | None = None
         self._dropped: deque[tuple[int, int]] = deque()  # (when, total) of the last minute
+        self._rules_off: set[str] = set()  # that were told
         self._conditions = [
             _Condition("failed", self._failed, 0, f"flow {flow} runs again"),
             _Condition("failing", self._failing, _HOLD, f"flow {flow} runs again"),
@@ -83,6 +86,9 @@ class Watch:
         last = {row["kind"]: row["state"] for row in topic.read().to_pylist()}
         for condition in self._conditions:
             condition.told = last.get(condition.kind) == "begun"
+        self._rules_off = {
+            kind.removeprefix(_RULE) for kind, state in last.items() if kind.startswith(_RULE) and state == "begun"
+        }
 
     def look(self, now: int) -> None:
         """Append what there is to tell, if it is time to look again."""
@@ -99,8 +105,20 @@ class Watch:
             return
         told = [(condition.kind, condition.look(now, status)) for condition in self._conditions]
         rows = [{"kind": kind, "state": said[0], "text": said[1]} for kind, said in told if said is not None]
+        rows += self._of_rules(status)
         if rows:
             self._river.topic(self.topic).append(rows)
+
+    def _of_rules(self, status: FlowStatus) -> list[dict[str, str]]:
+        """Each rule that was switched off, and each that is on again. Another one is told while the first is still off."""
+        now, before = set(status.rules_off), self._rules_off
+        self._rules_off = now
+        begun = [
+            (name, "begun", f"flow {self._flow}: rule {name} is {status.rules_off[name]}")
+            for name in sorted(now - before)
+        ]
+        over = [(name, "over", f"flow {self._flow}: rule {name} is on again, or gone") for name in sorted(before - now)]
+        return [{"kind": _RULE + name, "state": state, "text": text} for name, state, text in (*begun, *over)]
 
     def _failed(self, _: int, status: FlowStatus) -> str | None:
         if status.state != "failed":

@@ -118,7 +118,7 @@ def try_file(
         trial = try_rules(opened.topic(topic), [WrittenRule.of(row) for row in rows], keys, since)
     if trial.refused:
         name, why = next(iter(trial.refused.items()))
-        raise Invalid(f"rule {name} cannot be read: {why}")
+        raise Invalid(f"rule {name} cannot be used: {why}")
     found = trial.hits.to_dicts()
     if json:
         print_json({"rows": trial.rows, "matches": found, "stopped": list(trial.stopped)})

@@ -20,6 +20,7 @@ from riverrun.flow.functions import AGGREGATES, GENERATORS, NONDETERMINISTIC, WI
 from riverrun.flow.inference import infer
 from riverrun.flow.parser import parse
 from riverrun.flow.schema import BOOLEAN, HIDDEN, Schema
+from riverrun.flow.syntax import TooDeep, UnknownSyntax
 from riverrun.flow.text import Reference
 from riverrun.habits import COLUMN_METHODS
 
@@ -120,6 +121,16 @@ def _order(sql: str, schema: Schema, hidden: frozenset[str]) -> Order:
     return Order(made, way == "desc", nulls == "first" if nulls else way == "asc")
 
 
+def refuse_deep(sql: str) -> None:
+    """Refuse a text that is nested deeper than it can be read; what only Spark reads may pass."""
+    try:
+        parse(sql)
+    except TooDeep:
+        raise
+    except UnknownSyntax:
+        return
+
+
 class _Reading:
     """One text on its way to an expression."""
 
@@ -131,6 +142,7 @@ class _Reading:
         self.sql, self.schema, self.hidden = text.cleaned(sql), schema, hidden
         if not self.sql:
             raise Invalid(f"{sql!r} is only a comment")
+        refuse_deep(self.sql)
         self.tokens = text.tokens(self.sql)
         self.used: dict[str, None] = {}
 

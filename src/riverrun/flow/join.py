@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from riverrun.columns import SIDE
@@ -49,8 +49,11 @@ def side_by_side(
     suffix: str,
     rename: Mapping[str, str] | None = None,
     extra: tuple[tuple[str, Type | None], ...] = (),
+    clash: Callable[[str], str] = lambda name: f"Choose another suffix=, or rename={{{name!r}: …}}",
+    operation: str = "join",
 ) -> tuple[Output, ...]:
-    """The columns of the result: those that are equal, once, then the others of the left and of the right."""
+    """The columns of the result: those that are equal, once, then the others of the left and of the right. `clash` says what
+    to do about a column of the right whose name is taken, also with the suffix."""
     if not isinstance(suffix, str) or not _SUFFIX.fullmatch(suffix):
         raise Invalid(f"suffix cannot be {suffix!r}", hint='Letters, digits and underscores: "_right"')
     outputs = [Output(pair.left, "key", pair.left, pair.type) for pair in on_pairs]
@@ -62,8 +65,7 @@ def side_by_side(
     for name, known in (*((name, known) for name, known in right.columns if name not in theirs), *extra):
         chosen = given.get(name) or (name + suffix if name.lower() in taken else name)
         if chosen.lower() in taken:
-            hint = f"Choose another suffix=, or rename={{{name!r}: …}}"
-            raise Invalid(f"join: there are two columns {chosen!r}", hint=hint)
+            raise Invalid(f"{operation}: there are two columns {chosen!r}", hint=clash(name))
         taken.add(chosen.lower())
         outputs.append(Output(chosen, "right", name, known))
     return tuple(outputs)

@@ -10,7 +10,7 @@ from riverrun.flow import names
 from riverrun.flow.expressions import Expression, column, expression
 from riverrun.flow.graph import Graph
 from riverrun.flow.operators.match import ONE, Match, added_columns, skip_of
-from riverrun.patterns.language import refuse_endless
+from riverrun.patterns.language import refuse_endless, unreadable
 from riverrun.patterns.tree import ANY, MatchPattern
 
 _AFTER = "skip past last, skip to next, skip to first X or skip to last X"
@@ -26,8 +26,8 @@ def defined(define: Mapping[str, str] | None, pattern: MatchPattern) -> tuple[tu
         if known == ANY:
             raise Invalid("match: _ is every row, and has no condition", hint="Give the variable a name")
         if known not in pattern.variables:
-            hint = did_you_mean(known, pattern.variables)
-            raise Invalid(f"match: define has {name!r}, which the pattern does not use: {pattern.text}", hint=hint)
+            why = f"define has {name!r}, which the pattern does not use"
+            raise unreadable(pattern.text, 0, why, did_you_mean(known, pattern.variables))
         if known in found:
             raise Invalid(f"match: define has {name!r} twice; case does not count")
         found[known] = sql
@@ -40,9 +40,10 @@ def refuse_unmatched(node: Match) -> None:
     if node.within is None:
         refuse_endless(pattern, dict(node.define))
         if pattern.absent:
-            raise Invalid("match: ! at the end needs within", hint='Say for how long: within="30 seconds"')
+            at = pattern.text.rindex("!")
+            raise unreadable(pattern.text, at, "! at the end needs within", 'Say for how long: within="30 seconds"')
         if node.on_timeout:
-            raise Invalid("match: on_timeout needs within", hint='Say when time is over: within="10 minutes"')
+            raise unreadable(pattern.text, 0, "on_timeout needs within", 'Say when time is over: within="10 minutes"')
     skip, target = skip_of(node.after)
     if target is not None:
         if target not in pattern.matched:
@@ -56,7 +57,15 @@ def refuse_unmatched(node: Match) -> None:
             )
     node.matcher  # noqa: B018  # reads the conditions
     taken = [*(node.by if node.rows == ONE else node.inputs[0].schema)]
-    taken += [name for name, _ in added_columns(node.rows, node.on_timeout)]
+    added = [name for name, _ in added_columns(node.rows, node.on_timeout)]
+    for name in taken:
+        if name.lower() in added:
+            where = "by" if node.rows == ONE else "rows"
+            raise Invalid(
+                f"match: {where} have a column {name!r}, and so would the matches",
+                hint=f'Give it another name before: .select("{name} as other", …)',
+            )
+    taken += added
     for name, _ in node.measures:
         if names.made(name).lower() in (other.lower() for other in taken):
             raise Invalid(f"match: there is a column {name!r} already", hint="Give the measure another name")
@@ -85,5 +94,5 @@ def checked_after(after: str) -> str:
     words = after.lower().split() if isinstance(after, str) else []
     match words:
         case ["skip", "past", "last"] | ["skip", "to", "next"] | ["skip", "to", "first" | "last", _]:
-            return " ".join(words)
+            return " ".join(word.strip("`") for word in words)
     raise Invalid(f"match: after cannot be {after!r}", hint=f"There are: {_AFTER}")

@@ -13,7 +13,6 @@ from functools import lru_cache
 from riverrun import ddl
 from riverrun.flow import literals
 from riverrun.flow.lexer import unescaped
-from riverrun.flow.literals import DAY_TIME, YEAR_MONTH
 from riverrun.flow.schema import BOOLEAN, STRING
 from riverrun.flow.syntax import VOID, Call, Cast, Constant, Field, Lambda, Name, Tree
 from riverrun.flow.text import cleaned
@@ -29,32 +28,29 @@ _LEVELS = (
     ("+", "-", "||"),
     ("*", "/", "%", "div"),
 )
-_UNITS = [
-    "year",
-    "quarter",
-    "month",
-    "week",
-    "day",
-    "dayofyear",
-    "hour",
-    "minute",
-    "second",
-    "millisecond",
-    "microsecond",
-]
+_UNITS = (
+    *("year", "quarter", "month", "week", "day", "dayofyear"),
+    *("hour", "minute", "second", "millisecond", "microsecond"),
+)
 _BY_UNIT = {
     **dict.fromkeys(("timestampadd", "dateadd", "date_add"), "timestampadd"),
     **dict.fromkeys(("timestampdiff", "datediff", "date_diff", "timediff"), "timestampdiff"),
 }
 _TYPED = ("date", "timestamp", "timestamp_ltz", "timestamp_ntz", "x")
-_INTERVAL_UNITS = (*YEAR_MONTH, *DAY_TIME)
+_INTERVAL_UNITS = (
+    *("year", "quarter", "month", "week", "day", "dayofyear"),
+    *("hour", "minute", "second", "millisecond", "microsecond"),
+)
 
 
 @lru_cache(maxsize=4096)
 def parse(sql: str) -> Tree:
     """The expression that a text is."""
     parser = _Parser(cleaned(sql))
-    tree = parser.expression()
+    try:
+        tree = parser.expression()
+    except RecursionError:  # whoever asks may be deep in calls himself
+        parser.too_deep("it is nested too deep")
     if parser.kind != "end":
         parser.fail()
     return tree
@@ -68,16 +64,20 @@ class _Parser(WordCursor):
         return self.joined("or", lambda: self.joined("and", self.negated))
 
     def joined(self, operator: str, operand: Callable[[], Tree]) -> Tree:
-        start, tree = self.next, operand()
+        found = [(self.next, operand(), self.next)]  # each with where it begins and ends
         while self.took(operator):
-            tree = self.call(start, operator, tree, operand())
-        return tree
+            found.append((self.next, operand(), self.next))
+        return self.halved(operator, found)
 
     def negated(self) -> Tree:
         start = self.next
-        if self.took("not", "!"):
-            return self.call(start, "not", self.negated())
-        return self.predicate(start, self.value())
+        while self.took("not", "!"):
+            self.counted(self.next - start)
+        inner = self.next
+        tree = self.predicate(inner, self.value())
+        for place in range(inner - 1, start - 1, -1):
+            tree = self.call(place, "not", tree)
+        return tree
 
     def predicate(self, start: int, tree: Tree) -> Tree:
         """A comparison by words, after the value that it is about; there is at most one."""
@@ -126,8 +126,10 @@ class _Parser(WordCursor):
     def value(self, level: int = 0) -> Tree:
         if level == len(_LEVELS):
             return self.signed()
-        start, tree = self.next, self.value(level + 1)
+        start, tree, links = self.next, self.value(level + 1), 0
         while operator := self.took(*_LEVELS[level]):
+            links += 1
+            self.counted(links)
             right = self.value(level + 1)
             if operator == "<>":
                 tree = self.call(start, "not", self.call(start, "=", tree, right))
@@ -144,12 +146,18 @@ class _Parser(WordCursor):
             self.next += 1
             return literals.number("-" + self.words[self.next - 1].text, self.since(start))
         name = {"-": "negative", "+": "positive", "~": "~"}[sign]
-        return self.call(start, name, self.signed())
+        self.deeper()
+        tree = self.call(start, name, self.signed())
+        self.depth -= 1
+        return tree
 
     def chained(self) -> Tree:
         """A value with what is asked of it: its fields, elements, another type."""
-        start, tree = self.next, self.primary()
+        self.deeper()
+        start, tree, links = self.next, self.primary(), 0
         while mark := self.took(".", "[", "::"):
+            links += 1
+            self.counted(links)
             if mark == "[":
                 index = self.value()
                 self.expect("]")
@@ -165,6 +173,7 @@ class _Parser(WordCursor):
                     tree = Field(tree, name, self.since(start))
             else:
                 self.fail()
+        self.depth -= 1
         return tree
 
     def primary(self) -> Tree:  # noqa: RET503  # `fail` does not return
@@ -212,6 +221,9 @@ class _Parser(WordCursor):
         """A value that begins with a word."""
         text = self.word.text
         following = self.words[self.next + 1]
+        if text == "case":
+            self.next += 1
+            return self.choice(start)
         if self.at("(", ahead=1):
             self.next += 2
             return self.function(start, text)
@@ -223,9 +235,6 @@ class _Parser(WordCursor):
             return literals.typed(text, unescaped(following.text), self.since(start))
         if text == "interval" and (following.kind in ("number", "string") or following.text in ("-", "+")):
             return self.interval(start)
-        if text == "case":
-            self.next += 1
-            return self.choice(start)
         name = self.identifier()
         match text:
             case "null":
@@ -260,7 +269,7 @@ class _Parser(WordCursor):
             at = self.next
             condition = self.expression()
             if subject is not None:
-                condition = Call("=", (subject, condition), self.since(at))
+                condition = Call("=", (subject, condition), f"({subject.text}) = ({self.since(at)})")
             self.expect("then")
             parts += [condition, self.expression()]
         if not parts:

@@ -290,7 +290,7 @@ class Stream(Relation):
         for node in (self.node, queries.node):
             known_columns("percolate", node)
         fields = {"query": stored_query(query, queries.node), "text": searched(text, self.schema)}
-        outputs = side_by_side(self.schema, queries.schema, (), "_query")
+        outputs = side_by_side(self.schema, queries.schema, (), "_query", clash=_renamed_before, operation="percolate")
         condition = None if where is None else pair_condition(where, self.schema, queries.schema, outputs)
         how = {"fold": bool(fold), "language": check_language(stem)}
         node = self._add(Percolate, self.node, queries.node, on=(), outputs=outputs, **fields, **how)
@@ -367,3 +367,7 @@ class Stream(Relation):
 
     def __getattr__(self, name: str) -> NoReturn:
         raise missing("stream", "table", name, self, Table, "group(…).agg(…) and latest(…) make a table of a stream")
+
+
+def _renamed_before(name: str) -> str:
+    return f'Give {name!r} of the queries another name before: .select("{name} as other", …)'

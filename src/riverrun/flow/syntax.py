@@ -20,6 +20,10 @@ class UnknownSyntax(Invalid):
     """A text that is no expression, or one in words that only Spark reads."""
 
 
+class TooDeep(UnknownSyntax):
+    """An expression that is nested deeper than it can be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Name:
     """A column or a variable of a lambda, with the fields inside it: `a`, `a.b.c`."""

@@ -115,7 +115,11 @@ def parsed(sql: str) -> exp.Expression:
     except SqlglotError as error:
         why = str(error).splitlines()[0].split(". Line")[0]
         raise Invalid(f"cannot read {sql!r}: {why}") from None
-    except (IndexError, AttributeError, TypeError, RecursionError):
+    except RecursionError:
+        raise Invalid(
+            f"cannot read {sql[:50]!r} …: it is nested too deep", hint="Select a part of it into a column before"
+        ) from None
+    except (IndexError, AttributeError, TypeError):
         raise Invalid(f"cannot read {sql!r}") from None  # half-written calls trip the parser itself
     finally:
         log.disabled = silent

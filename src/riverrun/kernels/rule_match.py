@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,9 +25,10 @@ from riverrun.kernels.lateness import in_time, missed
 from riverrun.kernels.matching import ID, KeptRows
 from riverrun.kernels.rule_hits import Hits
 from riverrun.kernels.rule_places import ALONE, PlaceEntries, Places
-from riverrun.kernels.rulebook import ActiveRule, Rulebook, RuleLimits
+from riverrun.kernels.rulebook import OFF, ActiveRule, Rulebook, RuleLimits
 from riverrun.kernels.weights import refuse_retractions, weighted
 from riverrun.rules.columns import AskedColumns
+from riverrun.rules.faults import FAULTS, fault_of
 from riverrun.rules.matches import RuleMatches
 from riverrun.rules.rule import Rule
 from riverrun.rules.search import EpochRows, RuleFound, Searched, Starts, search_rule
@@ -84,18 +86,20 @@ class RuleMatchKernel:
         refuse_retractions(arrived, "match_rules")
         bad = self.rules.update(state, changes, clock)
         timely = in_time(numbers(arrived.get_column(TIME)), clock)
-        late, unread = keep(arrived, ~timely), len(bad)
+        late, unread, given_up = keep(arrived, ~timely), len(bad), 0
         hits = self._hits.none
         due = self._due(state, keep(arrived, timely), clock)
         keys = first_of_each(stack([pick(due, self._key), self._places.due(state["places"], clock)]), list(self._key))
         if keys.height:
             epoch = _Epoch(self, state, due, keys, clock)
             hits, bad = epoch.search(), stack([bad, pick(epoch.told(), bad.columns)])
+            given_up = epoch.given_up
         counts = Counts(
             read=len(arrived),
             accepted=len(arrived) - len(late),
             late_dropped=0 if self.aside else len(late),
             late_aside=len(late) if self.aside else 0,
+            given_up=given_up,
         )
         return Step(
             weighted(hits, 1),
@@ -133,12 +137,14 @@ class _Epoch:
         self._needed = self._rows.high.copy()  # from which row on the rows of each key are kept
         self._last = np.zeros(len(self._rows.low), np.bool_)  # where an attempt has only the last row of the key
         self._after: list[PlaceEntries] = []
-        self._beyond: list[tuple[ActiveRule, str]] = []
+        self._told: list[tuple[dict[str, Any], str]] = []  # rows of rules, and what is wrong with them
+        self.given_up = 0
 
     def search(self) -> pl.DataFrame:
         """Run all rules, and put into state what is needed to go on; gives the matches."""
         kernel, rows, clock = self._kernel, self._rows, self._clock
-        rules = kernel.rules.active(self._state)
+        rules, lost = kernel.rules.active(self._state)
+        self._told += [(row, row[OFF]) for row in lost]
         used = [name for active in rules for name in (*active.rule.reads, *active.rule.measures.reads)]
         shared = kernel.rules.compiled(self._state).columns
         columns = AskedColumns(shared, used, rows.frame, rows.time)
@@ -146,36 +152,66 @@ class _Epoch:
         starts = Starts(rows, shared, used, lookback)
         budget = kernel.limits.budget(self._came)
         epoch = Searched(rows, starts, columns, min(clock.end, MAX_TIME), clock.end >= MAX_TIME, budget)
-        hits: list[tuple[Rule, RuleMatches]] = []
+        hits: list[tuple[ActiveRule, RuleMatches]] = []
         before, none = self._before.by_rule(), PlaceEntries.joined([])
         changed = []
         for active in rules:
             known = before.get(active.number, none)
-            found = search_rule(active.rule, active.since, known.open, epoch)
+            try:
+                found = search_rule(active.rule, active.since, known.open, epoch)
+            except FAULTS as error:
+                self._switch_off(active, fault_of(error))
+                changed.append(active)
+                continue
             if found is None:
                 self._after.append(self._resting(known))
                 continue
             if found.matches.count:
-                hits.append((active.rule, found.matches))
+                hits.append((active, found.matches))
             entries = self._opened(active, found)
             opened = int((~entries.beyond).sum()) - int((~known.beyond).sum())
-            active.note(found.matches.count, opened, found.steps)
+            looked = int((rows.high[found.key] - found.begin).sum())
+            active.note(found.matches.count, opened, active.rule.work(found.steps, looked, found.matches.count))
             if (wrong := active.exceeded(kernel.limits, budget, found.steps)) is not None:
-                active.switch_off(wrong)
-                self._beyond.append((active, wrong))
+                self._switch_off(active, wrong)
             else:
                 self._need(active.rule, found)
                 self._after.append(entries)
             if found.misplaced:
-                self._beyond.append((active, f"{found.misplaced} matches say to go on where they began, or nowhere"))
+                where = f"{found.misplaced} matches say to go on where they began, or nowhere"
+                self._told.append((active.row, where))
+            self.given_up += found.given_up
             changed.append(active)
-        kernel.rules.store(self._state, changed)
+        made = self._rows_of(hits, columns)
+        kernel.rules.store(self._state, [*(active.row for active in changed), *lost])
         self._store(lookback)
-        return kernel._hits.of(hits, rows, columns)
+        return made
+
+    def _switch_off(self, active: ActiveRule, why: str) -> None:
+        why = f"switched off: {why}"
+        active.switch_off(why)
+        self._told.append((active.row, why))
+
+    def _rows_of(self, hits: list[tuple[ActiveRule, RuleMatches]], columns: AskedColumns) -> pl.DataFrame:
+        """The matches as rows, without those of rules whose measures cannot be computed."""
+        kernel, rows = self._kernel, self._rows
+        try:
+            return kernel._hits.of([(active.rule, found) for active, found in hits], rows, columns)
+        except FAULTS:
+            computed = []
+            for active, found in hits:
+                try:
+                    kernel._hits.of([(active.rule, found)], rows, columns)
+                except FAULTS as error:
+                    self._switch_off(active, fault_of(error))
+                    active.note(-found.count, 0, 0)
+                else:
+                    computed.append((active.rule, found))
+        return kernel._hits.of(computed, rows, columns)
 
     def told(self) -> pl.DataFrame:
-        """The rules that are beyond their limits, with which ones."""
-        rules, errors = [rule for rule, _ in self._beyond], [error for _, error in self._beyond]
+        """The rules that something is wrong with, and what."""
+        rules, errors = [row for row, _ in self._told], [error for _, error in self._told]
         return self._kernel.rules.told(rules, errors, self._clock.received)
 
     def _opened(self, active: ActiveRule, found: RuleFound) -> PlaceEntries:

@@ -18,7 +18,8 @@ from riverrun.errors import RiverrunError
 from riverrun.kernels.kernel import EpochClock
 from riverrun.kernels.weights import signed
 from riverrun.rules.columns import RuleColumns
-from riverrun.rules.rule import Rule, RuleReader, WrittenRule, reason_of
+from riverrun.rules.faults import reason_of
+from riverrun.rules.rule import Rule, RuleReader, WrittenRule
 from riverrun.state.frames import beside, constant, keep, pick
 from riverrun.state.keys import equal_to_any, first_of_each, last_of_each
 from riverrun.state.table import State, TableSpec
@@ -70,16 +71,14 @@ class ActiveRule:
 
     def switch_off(self, why: str) -> None:
         """It is in force no more, until it is put again."""
-        self.row[OPEN], self.row[OFF] = 0, why
+        _switch_off(self.row, why)
 
     def exceeded(self, limits: RuleLimits, budget: int, steps: int) -> str | None:
         """Which limit it is beyond, if it is."""
         if steps > budget:
-            return f"switched off: it takes more than {budget:,} steps in an epoch (steps= of match_rules)".replace(
-                ",", " "
-            )
+            return f"it takes more than {budget:,} steps in an epoch (steps= of match_rules)".replace(",", " ")
         if self.row[OPEN] > limits.attempts:
-            many = f"switched off: it has more than {limits.attempts:,} open attempts (open_attempts= of match_rules)"
+            many = f"it has more than {limits.attempts:,} open attempts (open_attempts= of match_rules)"
             return many.replace(",", " ")
         return None
 
@@ -141,26 +140,31 @@ class Rulebook:
             table.put(pl.DataFrame(put, schema={**self.schema, **_OWN}))
         return beside(pick(came[unread], [*self.schema, TIME]), [pl.Series(ERROR, errors, pl.String)])
 
-    def active(self, state: State) -> list[ActiveRule]:
-        """The rules in force, in the order of their names."""
+    def active(self, state: State) -> tuple[list[ActiveRule], list[dict[str, Any]]]:
+        """The rules in force, in the order of their names; and the rows of those that could be read once and cannot any more:
+        they are switched off."""
         compiled = self.compiled(state)
-        rules = []
+        rules, lost = [], []
         for row in state["rules"].scan().sort(RULE_ID).iter_rows(named=True):
             if _is_on(row) and row[OFF] is None:
-                rules.append(ActiveRule(row[NUMBER], row[SINCE], self._read(state, WrittenRule.of(row)), row))
+                try:
+                    rules.append(ActiveRule(row[NUMBER], row[SINCE], self._read(state, WrittenRule.of(row)), row))
+                except RiverrunError as error:
+                    _switch_off(row, f"switched off: {reason_of(error)}")
+                    lost.append(row)
         if len(compiled.rules) > 2 * len(rules) + _FORGOTTEN:
             del state.kept[_COMPILED]
-        return rules
+        return rules, lost
 
-    def store(self, state: State, rules: list[ActiveRule]) -> None:
+    def store(self, state: State, rows: list[dict[str, Any]]) -> None:
         """Keep what rules have come to."""
-        if rules:
-            state["rules"].put(pl.DataFrame([rule.row for rule in rules], schema={**self.schema, **_OWN}))
+        if rows:
+            state["rules"].put(pl.DataFrame(rows, schema={**self.schema, **_OWN}))
 
-    def told(self, rules: list[ActiveRule], errors: list[str], time: int) -> pl.DataFrame:
+    def told(self, rows: list[dict[str, Any]], errors: list[str], time: int) -> pl.DataFrame:
         """The rows of rules, with what is wrong with them."""
-        rows = pl.DataFrame([rule.row for rule in rules], schema={**self.schema, **_OWN}).select(list(self.schema))
-        return beside(rows, [pl.Series(ERROR, errors, pl.String), constant(TIME, time, pl.Int64(), rows.height)])
+        rules = pl.DataFrame(rows, schema={**self.schema, **_OWN}).select(list(self.schema))
+        return beside(rules, [pl.Series(ERROR, errors, pl.String), constant(TIME, time, pl.Int64(), rules.height)])
 
     def _read(self, state: State, written: WrittenRule) -> Rule:
         compiled = self.compiled(state)
@@ -168,6 +172,10 @@ class Rulebook:
         if rule is None:
             rule = compiled.rules[written] = self.reader.read(written, compiled.columns)
         return rule
+
+
+def _switch_off(row: dict[str, Any], why: str) -> None:
+    row[OPEN], row[OFF] = 0, why
 
 
 def _is_on(row: Mapping[str, Any]) -> bool:

@@ -8,10 +8,24 @@ from typing import NoReturn
 
 from riverrun.ddl import Decimal, Type
 from riverrun.errors import Invalid
-from riverrun.flow.coercion import DAYS_TO_SECONDS, is_datetime, is_interval, is_months
+from riverrun.flow.coercion import is_datetime, is_interval
 from riverrun.flow.lexer import lexemes
-from riverrun.flow.schema import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, is_integral
+from riverrun.flow.schema import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, is_integral
 from riverrun.flow.syntax import VOID, Call, Cast, Constant, Name, Tree, walk
+from riverrun.patterns.kinds import (
+    DIGITS,
+    SEES_NULLS,
+    calculated,
+    is_exact,
+    is_nested,
+    is_number,
+    is_real,
+    is_whole,
+    is_wide,
+    moved,
+    scale_of,
+    together,
+)
 from riverrun.patterns.navigation import CURRENT, NavigatedText, RowOf, TotalOf, ValueOf
 from riverrun.patterns.program import (
     CodedConstant,
@@ -20,47 +34,25 @@ from riverrun.patterns.program import (
     RowTotal,
     RowValue,
     Step,
-    is_coded,
-    is_number,
-    is_real,
 )
 from riverrun.patterns.tables import Op
 
 _COMPARISONS = ("=", "<", "<=", ">", ">=", "<=>")
 _ARITHMETIC = {"+": (Op.ADD, Op.ADD_REAL), "-": (Op.SUBTRACT, Op.SUBTRACT_REAL), "*": (Op.MULTIPLY, Op.MULTIPLY_REAL)}
-_INTERVAL = "interval"
-# What is not null where its arguments are. Of a row that is not there everything else is null.
-_SEES_NULLS = frozenset(
-    (
-        "isnull",
-        "isnotnull",
-        "coalesce",
-        "ifnull",
-        "nvl",
-        "nvl2",
-        "case",
-        "if",
-        "iff",
-        "<=>",
-        "and",
-        "or",
-        "greatest",
-        "least",
-        "concat_ws",
-        "array",
-        "named_struct",
-        "map",
-        "hash",
-        "xxhash64",
-        "isnan",
-        "equal_null",
-        "zeroifnull",
-        "format_string",
-        "printf",
-        "typeof",
-        "decode",
-    )
-)
+_EXTREMES = {
+    "greatest": (Op.LARGER, Op.LARGER_REAL),
+    "least": (Op.SMALLER, Op.SMALLER_REAL),
+}
+_SPANS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_DEEPEST = 1000  # values on the stack
 
 
 class ConditionAssembly:
@@ -71,6 +63,7 @@ class ConditionAssembly:
         self.parts: Mapping[str, ValueOf | TotalOf] = rewritten.parts
         self.columns = columns
         self.steps: list[Step] = []
+        self._kinds: dict[int, tuple[Tree, Type]] = {}
 
     def refuse(self, tree: Tree, why: str, hint: str | None = None) -> NoReturn:
         raise Invalid(f"{self.name}: {self.shown(tree.text)} {why}", hint=hint)
@@ -103,7 +96,10 @@ class ConditionAssembly:
         kind = self.value(tree)
         if kind != BOOLEAN:
             self.refuse(tree, f"is {kind}, not boolean", "A condition compares")
-        return RowProgram(tuple(self.steps))
+        made = RowProgram(tuple(self.steps))
+        if made.depth > _DEEPEST:
+            self.refuse(tree, f"has {made.depth} values open at once, more than {_DEEPEST}", "Nest it less")
+        return made
 
     def value(self, tree: Tree) -> Type:
         """Adds the steps that compute a tree; the type of what they leave."""
@@ -123,12 +119,18 @@ class ConditionAssembly:
     def load(self, tree: Tree, row: RowOf) -> Type:
         column = self.columns.add(self.restored(tree.text))
         kind = self.columns.type_of(column)
+        if is_wide(kind):
+            column, kind = self.columns.add(f"cast({self.restored(tree.text)} as double)"), DOUBLE
+        elif is_nested(kind):  # all that can be asked across rows is whether it is there
+            column = self.columns.add(f"case when ({self.restored(tree.text)}) is not null then 1 end")
         self.steps.append(RowValue(Op.LOAD_REAL if is_real(kind) else Op.LOAD_WHOLE, column, row))
         return kind
 
     def constant(self, tree: Constant) -> Type:
         if tree.value is None:
             self.steps.append(None)
+        elif isinstance(tree.value, Exact) and is_exact(tree.type):
+            self.steps.append(int(tree.value.scaleb(scale_of(tree.type))))
         elif isinstance(tree.value, Exact | float):
             self.steps.append(float(tree.value))
             return DOUBLE
@@ -145,12 +147,19 @@ class ConditionAssembly:
             return BIGINT
         column = self.columns.add(total.sql)
         kind = self.columns.type_of(column)
-        if function in ("sum", "avg") and isinstance(kind, Decimal):
+        if function == "count" and is_nested(kind):
+            column, kind = self.columns.add(f"case when ({total.sql}) is not null then 1 end"), BIGINT
+        elif function != "count" and is_wide(kind):
             column, kind = self.columns.add(f"cast({total.sql} as double)"), DOUBLE
         elif function in ("sum", "avg") and not is_number(kind):
             self.refuse(tree, f"adds up {kind}")
-        result = {"count": BIGINT, "avg": DOUBLE, "sum": DOUBLE if is_real(kind) else BIGINT}.get(function, kind)
+        elif is_nested(kind):
+            self.refuse(tree, f"compares {kind}", "Compare a part of it, or to_json of it")
+        added = Decimal(DIGITS, scale_of(kind)) if is_exact(kind) else DOUBLE if is_real(kind) else BIGINT
+        result = {"count": BIGINT, "avg": DOUBLE, "sum": added}.get(function, kind)
         self.steps.append(RowTotal(Op.TOTAL_REAL if is_real(result) else Op.TOTAL_WHOLE, function, variable, column))
+        if function == "avg" and is_exact(kind):
+            self.as_real(kind, was_real=True)
         return result
 
     def computed(self, tree: Tree) -> Type:
@@ -187,6 +196,20 @@ class ConditionAssembly:
                 return self.common(tree, [first, *rest], [Op.COALESCE] * len(rest))
             case Call("case" | "if" | "iff", parts):
                 return self.choice(tree, parts)
+            case Call("greatest" | "least" as name, (first, *rest)) if rest:
+                kind = self.kind_of(tree, [first, *rest])
+                return self.common(tree, [first, *rest], [_EXTREMES[name][is_real(kind)]] * len(rest))
+            case Call("nullif", (one, other)):
+                return self.choice(tree, [Call("=", (one, other), tree.text), Constant(VOID, None), one])
+            case Call("isnan", (one,)):
+                self.typed(one, DOUBLE)
+                self.steps.append(Op.IS_NAN)
+                return BOOLEAN
+            case Call("datediff" | "date_diff", (end, start)):
+                self.days(tree, end, start)
+                return BIGINT
+            case Call("timestampdiff", (Constant(value=str(unit)), start, end)) if unit in _SPANS:
+                return self.span(tree, unit, start, end)
             case Call("abs" | "negative" | "positive" as name, (one,)):
                 return self.signed(tree, name, one)
             case Call(name, (one, other)) if name in (*_ARITHMETIC, "/", "%", "mod", "div"):
@@ -194,7 +217,8 @@ class ConditionAssembly:
             case Cast(inner, kind) if kind == DOUBLE or is_integral(kind):
                 return self.cast(tree, inner, kind)
         hint = (
-            "Across rows there are comparisons, arithmetic, and, or, not, case, coalesce, abs; the rest is for one row"
+            "Across rows there are comparisons, arithmetic, and, or, not, case, coalesce, nullif, greatest, least, abs, "
+            "isnan, datediff, timestampdiff; the rest is for one row"
         )
         return self.refuse(tree, "cannot be computed of several rows", hint)
 
@@ -205,8 +229,8 @@ class ConditionAssembly:
 
     def cast(self, tree: Tree, inner: Tree, kind: Type) -> Type:
         was = self.value(inner)
-        if kind == DOUBLE and is_integral(was):
-            self.steps.append(Op.TO_REAL)
+        if kind == DOUBLE and (is_integral(was) or is_exact(was)):
+            self.as_real(was)
         elif not (was == kind or (is_integral(was) and kind == BIGINT)):
             self.refuse(tree, f"casts {was} across rows", "Cast the columns instead")
         return kind
@@ -225,16 +249,11 @@ class ConditionAssembly:
         conditions = parts[0 : len(parts) - len(parts) % 2 : 2]
         kind = self.kind_of(tree, values)
 
-        def step(number: int) -> None:
-            if number == len(conditions):
-                self.typed(values[-1], kind)
-                return
-            self.truths(conditions[number])
-            self.typed(values[number], kind)
-            step(number + 1)
+        self.typed(values[-1], kind)
+        for condition, value in reversed(list(zip(conditions, values, strict=False))):
+            self.typed(value, kind)
+            self.truths(condition)
             self.steps.append(Op.CHOOSE)
-
-        step(0)
         return kind
 
     def common(self, tree: Tree, values: Sequence[Tree], operations: Sequence[Op]) -> Type:
@@ -245,56 +264,58 @@ class ConditionAssembly:
             self.steps.append(operation)
         return kind
 
-    def typed(self, tree: Tree, kind: Type) -> None:
-        """A value in a type that it has, or that is wider."""
+    def typed(self, tree: Tree, kind: Type, scaling: Op = Op.MULTIPLY) -> None:
+        """A value in a type that it has, or that is wider; `scaling` says what a decimal that is too large becomes."""
+        if is_real(kind) and isinstance(tree, Constant) and isinstance(tree.value, Exact):
+            self.steps.append(float(tree.value))
+            return
         was = self.value(tree)
-        if was != VOID and is_real(kind) and not is_real(was):
-            if isinstance(was, Decimal):
-                self.as_double()
-            else:
-                self.steps.append(Op.TO_REAL)
+        if was in (VOID, kind):
+            return
+        if is_real(kind) and not is_real(was):
+            self.as_real(was)
+        elif is_exact(kind) and scale_of(kind) > scale_of(was):
+            self.steps += [10 ** (scale_of(kind) - scale_of(was)), scaling]
 
-    def as_double(self) -> None:
-        """The last step loads a decimal: it loads a double instead."""
-        last = self.steps.pop()
-        assert isinstance(last, RowValue)
-        column = self.columns.add(f"cast({self.columns.expressions[last.column]} as double)")
-        self.steps.append(RowValue(Op.LOAD_REAL, column, last.row))
+    def as_real(self, was: Type, was_real: bool = False) -> None:
+        """The last value as a real number, of whole numbers of its last digit."""
+        if not was_real:
+            self.steps.append(Op.TO_REAL)
+        if scale_of(was):
+            self.steps += [10.0 ** scale_of(was), Op.DIVIDE]
 
     def kind_of(self, tree: Tree, values: Sequence[Tree]) -> Type:
         """The type that values are compared in. Their steps are not added."""
-        kept, kinds = self.steps, []
-        for value in values:
-            self.steps = []
-            kind = self.value(value)
-            if kind != VOID:
-                kinds.append(kind)
-        self.steps = kept
-        return self.widest(tree, kinds)
-
-    def widest(self, tree: Tree, kinds: Sequence[Type]) -> Type:
+        kinds = [kind for kind in map(self.type_of, values) if kind != VOID]
         if not kinds:
             return BIGINT
-        if all(kind == kinds[0] for kind in kinds):
-            return kinds[0]
-        if all(is_integral(kind) for kind in kinds):
-            return BIGINT
-        if all(is_number(kind) for kind in kinds):
-            return DOUBLE
-        if all(is_interval(kind) for kind in kinds):
-            return kinds[0]
-        several = ", ".join(sorted({str(kind) for kind in kinds}))
-        return self.refuse(tree, f"has several types: {several}", "Cast one of them")
+        found = together(kinds)
+        if found is None:
+            several = ", ".join(sorted({str(kind) for kind in kinds}))
+            self.refuse(tree, f"has several types: {several}", "Cast one of them")
+        return found
+
+    def type_of(self, tree: Tree) -> Type:
+        """The type of what a tree leaves. It is asked for at every level above it, and found once."""
+        known = self._kinds.get(id(tree))
+        if known is None:
+            kept, self.steps = self.steps, []
+            known = self._kinds[id(tree)] = (tree, self.value(tree))
+            self.steps = kept
+        return known[1]
 
     def compare(self, tree: Tree, name: str, one: Tree, other: Tree) -> None:
         kind = self.kind_of(tree, [one, other])
-        if is_coded(kind) and not (kind == STRING or isinstance(kind, Decimal) or str(kind) == "binary"):
+        if not (is_real(kind) or is_whole(kind) or kind == STRING or str(kind) == "binary"):
             self.refuse(tree, f"compares {kind}", "Compare a part of it, or to_json of it")
         # a > b is b < a, a <= b is not b < a
-        swapped = name in (">", "<=")
-        for side in (other, one) if swapped else (one, other):
-            self.typed(side, kind)
-        real = is_real(kind)
+        sides = (other, one) if name in (">", "<=") else (one, other)
+        if codes := self.loaded_codes(sides):
+            self.steps += codes
+        else:
+            for side in sides:
+                self.typed(side, kind, Op.SCALE)
+        real = is_real(kind) and not codes
         if name == "=":
             self.steps.append(Op.EQUAL_REAL if real else Op.EQUAL)
         elif name == "<=>":
@@ -304,45 +325,70 @@ class ConditionAssembly:
             if name in ("<=", ">="):
                 self.steps.append(Op.NOT)
 
+    def loaded_codes(self, sides: tuple[Tree, Tree]) -> list[Step]:
+        """Loads two wide decimals of one type as codes, which compare exactly; nothing where they are something else."""
+        loads = []
+        for side in sides:
+            rows = self.rows(side)
+            row = next(iter(rows), None)
+            if len(rows) != 1 or not isinstance(row, RowOf) or (row != CURRENT and _sees_nulls(side)):
+                return []
+            loads.append((self.columns.add(self.restored(side.text)), row))
+        kinds = {self.columns.type_of(column) for column, _ in loads}
+        if len(kinds) != 1 or not is_wide(kinds.pop()):
+            return []
+        return [RowValue(Op.LOAD_WHOLE, column, row) for column, row in loads]
+
     def arithmetic(self, tree: Tree, name: str, one: Tree, other: Tree) -> Type:
-        left, right = self.kind_of(tree, [one]), self.kind_of(tree, [other])
+        left, right = (BIGINT if kind == VOID else kind for kind in (self.type_of(one), self.type_of(other)))
         if is_datetime(left) or is_interval(left) or is_datetime(right) or is_interval(right):
             return self.moments(tree, name, (one, left), (other, right))
         if not (is_number(left) and is_number(right)):
             self.refuse(tree, f"computes with {left} and {right}", "Cast them to numbers")
-        kind = self.widest(tree, [left, right])
-        whole = is_integral(kind) and name != "/"
+        kind = calculated(name, left, right)
+        if name not in (*_ARITHMETIC, "/") and kind != BIGINT:
+            self.refuse(tree, "computes with a remainder of numbers that are not whole", "Cast both sides to bigint")
         for side in (one, other):
-            self.typed(side, BIGINT if whole else DOUBLE)
+            if name == "*" and is_exact(kind):
+                self.value(side)  # digits behind the point add up
+            else:
+                self.typed(side, kind)
         if name in _ARITHMETIC:
-            self.steps.append(_ARITHMETIC[name][0 if whole else 1])
+            self.steps.append(_ARITHMETIC[name][is_real(kind)])
         elif name == "/":
             self.steps.append(Op.DIVIDE)
-        elif whole:
-            self.steps.append(Op.QUOTIENT if name == "div" else Op.REMAINDER)
         else:
-            self.refuse(tree, "computes with a remainder of real numbers", "Cast both sides to bigint")
-        return BIGINT if whole else DOUBLE
+            self.steps.append(Op.QUOTIENT if name == "div" else Op.REMAINDER)
+        return kind
 
     def moments(self, tree: Tree, name: str, left: tuple[Tree, Type], right: tuple[Tree, Type]) -> Type:
         """Differences of moments, and moments that are moved by an interval."""
-        one, other = (_INTERVAL if is_interval(kind) else str(kind) for _, kind in (left, right))
-        results = {
-            ("-", "timestamp", "timestamp"): _INTERVAL,
-            ("-", "timestamp", _INTERVAL): "timestamp",
-            ("+", "timestamp", _INTERVAL): "timestamp",
-            ("+", _INTERVAL, "timestamp"): "timestamp",
-            ("+", _INTERVAL, _INTERVAL): _INTERVAL,
-            ("-", _INTERVAL, _INTERVAL): _INTERVAL,
-        }
-        result = results.get((name, one, other))
-        if result is None or any(is_months(kind) for _, kind in (left, right)):
+        result = moved(name, left[1], right[1])
+        if result is None:
             self.refuse(tree, f"computes with {left[1]} and {right[1]}", "Use timestamps and intervals")
         for side, _ in (left, right):
             self.value(side)
         self.steps.append(_ARITHMETIC[name][0])
-        return TIMESTAMP if result == "timestamp" else DAYS_TO_SECONDS
+        return result
+
+    def days(self, tree: Tree, end: Tree, start: Tree) -> None:
+        """The days between two dates, or the dates of two moments."""
+        for side in (end, start):
+            is_moment = self.type_of(side) == TIMESTAMP
+            kind = self.value(Cast(side, DATE, text=f"cast({side.text} as date)") if is_moment else side)
+            if kind not in (DATE, VOID):
+                self.refuse(tree, f"is about {kind}", "Cast it to a date")
+        self.steps.append(Op.SUBTRACT)
+
+    def span(self, tree: Tree, unit: str, start: Tree, end: Tree) -> Type:
+        """How many whole units lie between two moments."""
+        for side in (end, start):
+            kind = self.value(side)
+            if kind not in (TIMESTAMP, VOID):
+                self.refuse(tree, f"is about {kind}", "Cast it to a timestamp")
+        self.steps += [Op.SUBTRACT, _SPANS[unit], Op.QUOTIENT]
+        return BIGINT
 
 
 def _sees_nulls(tree: Tree) -> bool:
-    return any(isinstance(part, Call) and part.name in _SEES_NULLS for part in walk(tree))
+    return any(isinstance(part, Call) and part.name in SEES_NULLS for part in walk(tree))

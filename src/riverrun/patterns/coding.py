@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from riverrun.patterns.kinds import DIGITS
 from riverrun.patterns.tables import Bits, Real, Whole
 from riverrun.state.frames import numbers, present
 
@@ -20,14 +21,26 @@ def is_real_column(column: pl.Series) -> bool:
 
 def is_coded_column(column: pl.Series) -> bool:
     kind = column.dtype
-    return not (kind.is_float() or kind.is_integer() or kind == pl.Boolean or kind.is_temporal())
+    plain = kind.is_float() or kind.is_integer() or kind == pl.Boolean or kind.is_temporal()
+    return not (plain or is_exact_column(column))
+
+
+def is_exact_column(column: pl.Series) -> bool:
+    """Whether a column has decimals that are numbers of 64 bits."""
+    return isinstance(column.dtype, pl.Decimal) and (column.dtype.precision or DIGITS + 1) <= DIGITS
+
+
+def exact_values(column: pl.Series) -> pl.Series:
+    """Decimals as whole numbers of their last digit."""
+    return column.to_physical().cast(pl.Int64)
 
 
 def whole_values(columns: Sequence[pl.Series], codes: Mapping[str, Whole], height: int) -> tuple[Whole, Bits]:
     """A line of whole numbers for each column, and where there are any."""
     values, there = np.zeros((len(columns), height), np.int64), np.ones((len(columns), height), np.uint8)
     for line, column in enumerate(columns):
-        values[line] = codes[column.name] if column.name in codes else numbers(column)
+        plain = exact_values(column) if is_exact_column(column) else column
+        values[line] = codes[column.name] if column.name in codes else numbers(plain)
         _mark(column, there[line])
     return values, there
 

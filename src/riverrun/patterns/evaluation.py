@@ -9,9 +9,6 @@ import numpy as np
 from riverrun.patterns.compiled import compiled
 from riverrun.patterns.tables import Base, Op, Real, TotalKind, Whole
 
-DEEPEST = 64
-"""Values that an expression may have on the stack."""
-
 NOWHERE = -1
 _NONE: Any = np.int64(0)  # a number written out would be compiled apart
 _ONE: Any = np.int64(1)
@@ -39,14 +36,16 @@ LAST, FIRST, COUNT = 0, 1, 2
 
 
 @compiled
-def new_path(depth: int, variables: int, totals: int) -> Any:
+def new_path(tables: Any, depth: int, totals: int) -> Any:
+    """A path for attempts of so many rows, with room for what code has on the stack."""
+    variables, deepest = len(tables.variables), tables.deepest
     return AttemptPath(
         np.zeros((depth + 3, 5), np.int64),
         np.zeros((variables, 3), np.int64),
         np.zeros((2 * totals, depth + 3), np.int64),
         np.zeros((totals, depth + 3), np.float64),
-        np.zeros((2, DEEPEST), np.int64),
-        np.zeros(DEEPEST, np.float64),
+        np.zeros((2, deepest), np.int64),
+        np.zeros(deepest, np.float64),
     )
 
 
@@ -231,10 +230,12 @@ def holds(tables: Any, rows: Any, path: Any, pc: int, depth: int, low: int, row:
             real[top] = abs(real[top])
         elif op == Op.IS_NULL:
             stack[top], null[top] = null[top], 0
-        elif op == Op.CHOOSE:  # condition, one, other: either kind
-            chosen = top - 1 if null[top - 2] == 0 and stack[top - 2] != 0 else top
-            stack[top - 2], real[top - 2], null[top - 2] = stack[chosen], real[chosen], null[chosen]
+        elif op == Op.IS_NAN:
+            stack[top], null[top] = null[top] == 0 and np.isnan(real[top]), 0
+        elif op == Op.CHOOSE:  # other, one, condition: either kind
             top -= 2
+            if null[top + 2] == 0 and stack[top + 2] != 0:
+                stack[top], real[top], null[top] = stack[top + 1], real[top + 1], null[top + 1]
         else:
             top -= 1
             _binary(op, stack, real, null, top)
@@ -265,6 +266,12 @@ def _binary(op: int, stack: Any, real: Any, null: Any, top: int) -> None:
             stack[top] = stack[top] == stack[other] if op == Op.SAME else _same(real[top], real[other])
         null[top] = 0
         return
+    if op in (Op.LARGER, Op.LARGER_REAL, Op.SMALLER, Op.SMALLER_REAL):  # nulls do not count
+        less = _less(real[top], real[other]) if op in (Op.LARGER_REAL, Op.SMALLER_REAL) else stack[top] < stack[other]
+        larger = op in (Op.LARGER, Op.LARGER_REAL)
+        if null[other] == 0 and (null[top] or less == larger):
+            stack[top], real[top], null[top] = stack[other], real[other], 0
+        return
     if null[top] or null[other]:
         null[top] = 1
     elif op == Op.LESS:
@@ -288,6 +295,11 @@ def _binary(op: int, stack: Any, real: Any, null: Any, top: int) -> None:
     elif op == Op.MULTIPLY:
         if _product_overflows(stack[top], stack[other]):
             null[top] = 1
+        else:
+            stack[top] *= stack[other]
+    elif op == Op.SCALE:
+        if _product_overflows(stack[top], stack[other]):
+            stack[top] = _MOST if stack[top] > 0 else _LEAST
         else:
             stack[top] *= stack[other]
     elif op == Op.ADD_REAL:
@@ -347,7 +359,7 @@ def _size(number: int) -> Any:
 def evaluate(tables: Any, rows: Any, low: Any, high: Any, pc: int, out: Any) -> None:
     """Whether a condition over the current row and those before it is true, for every row."""
     one, none = _ONE, _NONE
-    path = new_path(one, len(tables.variables), none)
+    path = new_path(tables, one, none)
     for number in range(len(low)):
         for row in range(low[number], high[number]):
             out[row] = holds(tables, rows, path, pc, none, low[number], row)

@@ -26,6 +26,7 @@ from riverrun.patterns.tree import (
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*|`[^`]+`)|(?P<number>\d+)|(?P<mark>->|[|()?*+{},!])|(?P<other>\S))")
 _LARGEST = 1_000_000
+_DEEPEST = 50  # groups inside groups
 
 
 def unreadable(text: str, at: int, why: str, hint: str | None = None) -> Invalid:
@@ -68,6 +69,7 @@ class _PatternParser:
             at = found.end()
         self.tokens.append(("end", "", len(text.rstrip())))
         self.next = 0
+        self.depth = 0
         self.absent: tuple[str, ...] = ()
 
     @property
@@ -152,10 +154,19 @@ class _PatternParser:
     def item(self) -> Tree:
         if self.tokens[self.next][1] == "!":
             self.fail("! needs a row before it", hint="Write a !x -> b: no x between a and b")
+        start = self.depth
+        self.deeper()
         tree = self.atom()
         while (repeat := self.quantified(tree)) is not None:
+            self.deeper()
             tree = repeat
+        self.depth = start
         return tree
+
+    def deeper(self) -> None:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            self.fail(f"more than {_DEEPEST} groups are inside each other", hint="Leave out what groups nothing")
 
     def atom(self) -> Tree:
         kind, text, at = self.tokens[self.next]
@@ -214,7 +225,7 @@ class _PatternParser:
         kind, text, _ = self.tokens[self.next]
         if kind != "number":
             return None
-        if int(text) > _LARGEST:
+        if len(text) > len(str(_LARGEST)) or int(text) > _LARGEST:
             self.fail("is more often than anything happens")
         self.next += 1
         return int(text)

@@ -269,6 +269,8 @@ class Matcher:
             code=np.array(code, np.int64).reshape(len(code), 6),
             constants=np.array(reals, np.float64),
             totals=np.array(totals, np.int64).reshape(len(totals), 4),
+            deepest=1
+            + max((program.depth for program in self._programs), default=0),  # one of them waits for its `and`
         )
 
 

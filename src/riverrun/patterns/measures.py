@@ -10,10 +10,9 @@ from riverrun.ddl import Decimal, Type, backquoted
 from riverrun.errors import Invalid
 from riverrun.flow.expressions import expression
 from riverrun.flow.schema import BIGINT, DOUBLE, Schema
+from riverrun.patterns.kinds import is_nested, is_number, is_real, is_wide
 from riverrun.patterns.navigation import RowOf, TotalOf, ValueOf, rewrite
-from riverrun.patterns.program import ColumnSet, is_number, is_real
-
-_DIGITS = 18  # of a decimal, so that it is a number of 64 bits
+from riverrun.patterns.program import ColumnSet
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,15 @@ class MeasureSet:
         if source is None or (isinstance(asks, TotalOf) and asks.function == "count"):
             return BIGINT
         kind = self.columns.expressions[source].type
-        if not isinstance(asks, TotalOf) or asks.function in ("min", "max"):
+        if not isinstance(asks, TotalOf):
             return kind
-        if kind is None or not is_number(kind) or (isinstance(kind, Decimal) and kind.precision > _DIGITS):
+        if asks.function in ("min", "max"):
+            if kind is None or is_nested(kind):
+                shown = self.columns.expressions[source]
+                why = "whose type is not known" if kind is None else f"which is {kind}, and that has no order"
+                raise Invalid(f"{name}: {asks.function} of {shown}, {why}", hint="Take a part of it, or cast it")
+            return kind
+        if kind is None or not is_number(kind) or is_wide(kind):
             shown = self.columns.expressions[source]
             raise Invalid(
                 f"{name}: {asks.function} over the rows of a match adds up numbers of 64 bits, and {shown} is {kind}",

@@ -23,6 +23,8 @@ from riverrun.flow.text import cleaned
 
 TOTALS = ("count", "sum", "avg", "min", "max")
 _MOVES = ("prev", "first", "last", "next")
+LARGEST = 10_000
+"""Rows that a value may be away. As many rows of every key are kept."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,10 @@ class _Rewriting:
         start, end = words
         if end - start != 1 or not self.words[start].text.isdecimal():
             self.refuse(f"{name} takes a number as its second argument, written out: {name}(x, 2)")
-        return int(self.words[start].text)
+        text = self.words[start].text
+        if len(text) > len(str(LARGEST)) or int(text) > LARGEST:
+            self.refuse(f"{name} goes {text[:20]} rows, more than {LARGEST}", f"Write {name}(x, 2)")
+        return int(text)
 
     def total(self, place: int) -> tuple[TotalOf, int]:
         name = self.words[place].text

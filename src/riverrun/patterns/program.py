@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from riverrun.ddl import Decimal, Type
+from riverrun.ddl import Type
 from riverrun.errors import Invalid
-from riverrun.flow.coercion import FLOAT, is_datetime, is_interval
 from riverrun.flow.expressions import Expression, expression
-from riverrun.flow.schema import BOOLEAN, DATE, DOUBLE, Schema, is_integral
+from riverrun.flow.schema import Schema
 from riverrun.patterns.navigation import RowOf
 from riverrun.patterns.tables import Base, Op, TotalKind
 
@@ -41,6 +41,12 @@ class CodedConstant:
     type: Type
 
 
+_UNARY = (Op.TO_REAL, Op.NOT, Op.NEGATIVE, Op.NEGATIVE_REAL, Op.ABS, Op.ABS_REAL, Op.IS_NULL, Op.IS_NAN)
+_GROWTH = {
+    **dict.fromkeys(_UNARY, 0),
+    Op.CHOOSE: -2,
+}  # of the stack; every other operation takes two values and leaves one
+
 Step = Op | RowValue | RowTotal | CodedConstant | int | float | None
 """One step of a program: None is null, a number a constant."""
 
@@ -66,6 +72,15 @@ class RowProgram:
             step.column for step in self.steps if isinstance(step, RowValue | RowTotal) and step.column is not None
         ]
         return tuple(dict.fromkeys(named))
+
+    @cached_property
+    def depth(self) -> int:
+        """How many values it has on the stack at most."""
+        deepest = now = 0
+        for step in self.steps:
+            now += _GROWTH.get(step, -1) if isinstance(step, Op) else 1
+            deepest = max(deepest, now)
+        return deepest
 
     @property
     def back(self) -> int:
@@ -96,25 +111,6 @@ class ColumnSet:
         if known is None:
             raise Invalid(f"the type of {self.expressions[name]} is not known", hint="Cast it: cast(… as double)")
         return known
-
-
-def is_real(kind: Type) -> bool:
-    """Whether values are kept as real numbers."""
-    return kind in (DOUBLE, FLOAT)
-
-
-def is_whole(kind: Type) -> bool:
-    """Whether values are kept as whole numbers as they are."""
-    return is_integral(kind) or kind in (BOOLEAN, DATE) or is_datetime(kind) or is_interval(kind)
-
-
-def is_coded(kind: Type) -> bool:
-    """Whether values are kept as codes, by which they can be compared."""
-    return not (is_real(kind) or is_whole(kind))
-
-
-def is_number(kind: Type) -> bool:
-    return is_integral(kind) or is_real(kind) or isinstance(kind, Decimal)
 
 
 BASES: Mapping[str, Base] = {"current": Base.CURRENT, "last": Base.LAST, "first": Base.FIRST}

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from riverrun.patterns.coding import coded, is_coded_column
+from riverrun.patterns.coding import coded, exact_values, is_coded_column, is_exact_column
 from riverrun.patterns.measures import MatchValue
 from riverrun.patterns.navigation import RowOf, TotalOf
 from riverrun.patterns.program import FUNCTIONS
@@ -103,13 +103,14 @@ class MatchedRows:
         there = of if known is None else of & known[self.found.rows]
         function = FUNCTIONS[asks.function]
         kind = column.dtype
-        if isinstance(kind, pl.Decimal) and function in (TotalKind.SUM, TotalKind.AVG):
-            column = column.to_physical().cast(pl.Int64)
+        if function == TotalKind.COUNT:
+            counted = np.concatenate([[0], np.cumsum(there)])
+            return series("", counted[self.place + 1] - counted[self.begin])
+        if is_exact_column(column):
+            column = exact_values(column)
         values = coded([column], [])[0][source] if is_coded_column(column) else numbers(column)
         values = values[self.found.rows].astype(np.float64 if column.dtype.is_float() else np.int64)
         sums, counts, at = running(values, there, self.found.first, function)
-        if function == TotalKind.COUNT:
-            return series("", counts[self.place])
         if function in (TotalKind.MIN, TotalKind.MAX):
             best = at[self.place]
             rows = np.where(best >= 0, self.found.rows[np.maximum(best, 0)], -1)

@@ -38,7 +38,7 @@ def search(tables: Any, rows: Any, sequences: Any, rules: Any, exact: bool) -> A
     block = min(longest, 2 * rules.limit)
     end, reach = np.empty((block, states), np.int32), np.empty((block, states), np.int32)
     depth = min(longest, rules.limit) + 1
-    path = new_path(depth, len(tables.variables), len(tables.totals))
+    path = new_path(tables, depth, len(tables.totals))
     waiting = np.zeros(depth + 2, np.int64)
     failed = np.zeros(1 if exact else _REMEMBERED, np.uint64)
     taken = np.zeros((2, depth + 2), np.int64)  # rows and variables of what was found

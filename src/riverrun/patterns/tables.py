@@ -58,6 +58,12 @@ class Op(IntEnum):
     COALESCE = 32
     CHOOSE = 33
     QUOTIENT = 34
+    SCALE = 35  # a product that is the largest or the least number where it would be beyond
+    IS_NAN = 36
+    LARGER = 37
+    LARGER_REAL = 38
+    SMALLER = 39
+    SMALLER_REAL = 40
 
 
 class Base(IntEnum):
@@ -114,6 +120,7 @@ class PatternTables(NamedTuple):
     code: Whole  # two dimensions: instruction and five operands
     constants: Real
     totals: Whole  # two dimensions: function, variable, column, whether it is real
+    deepest: int  # values that code has on the stack
 
 
 class SequenceRows(NamedTuple):

@@ -30,6 +30,8 @@ from riverrun.patterns.matcher import Matcher
 from riverrun.patterns.program import ColumnSet, RowProgram
 from riverrun.patterns.tables import Sequences, Whole
 from riverrun.rules.comparisons import ComparedColumn, Comparison, comparisons
+from riverrun.rules.faults import FAULTS
+from riverrun.rules.growth import refuse_growth
 from riverrun.state.frames import Mask, frame_of, from_arrow, pick, take, to_arrow, true
 from riverrun.state.order import Indexes
 
@@ -111,6 +113,7 @@ class RuleColumns:
         return RowQuestion(comparisons=tuple(compared), computed=tuple(computed)) if parts else self._value(expression)
 
     def _translated(self, sql: str, text: str) -> str:
+        refuse_growth(text)
         try:
             translated = translate(sql, column_types(self._fields))
         except Unverified as error:
@@ -155,8 +158,27 @@ class AskedColumns:
         return self._columns.truths
 
     @cached_property
-    def _computed(self) -> Mapping[str, pl.Series]:
-        return self._columns.computed(self._rows, self._expressions)
+    def _answers(self) -> Mapping[str, pl.Series | BaseException]:
+        """All expressions in one statement; where that fails, each alone, so that one that cannot be computed is the fault of
+        those who ask for it."""
+        try:
+            return self._columns.computed(self._rows, self._expressions)
+        except FAULTS as error:
+            if len(self._expressions) == 1:
+                return {self._expressions[0]: error}
+        return {sql: self._alone(sql) for sql in self._expressions}
+
+    def _alone(self, sql: str) -> pl.Series | BaseException:
+        try:
+            return self._columns.computed(self._rows, [sql])[sql]
+        except FAULTS as error:
+            return error
+
+    def _computed(self, sql: str) -> pl.Series:
+        answer = self._answers[sql]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
     def values(self, name: str) -> pl.Series:
         """The values of a column."""
@@ -164,7 +186,7 @@ class AskedColumns:
         if asked.picked is not None:
             return self._rows.get_column(asked.picked)
         if len(asked.computed) == 1 and not asked.comparisons:
-            return self._computed[asked.computed[0]]
+            return self._computed(asked.computed[0])
         return pl.Series(name, self._where(asked))
 
     def truth(self, name: str, sequences: Sequences, since: int) -> Mask:
@@ -197,7 +219,7 @@ class AskedColumns:
 
     def _where(self, asked: RowQuestion, places: Indexes | None = None) -> Mask:
         parts = [self._comparison(one, places) for one in asked.comparisons]
-        columns = [self._computed[sql] for sql in asked.computed]
+        columns = [self._computed(sql) for sql in asked.computed]
         columns += [self._rows.get_column(asked.picked)] if asked.picked is not None else []
         parts += [true(column) if places is None else true(column)[places] for column in columns]
         where = parts[0]

@@ -21,15 +21,18 @@ from riverrun.expressions.statement import Statement
 from riverrun.expressions.typing import column_types
 from riverrun.flow.expressions import expression
 from riverrun.flow.schema import Schema
+from riverrun.patterns.kinds import is_nested
 from riverrun.patterns.measures import MatchValue, MeasureSet
 from riverrun.patterns.navigation import RowOf
 from riverrun.patterns.results import MatchedRows
 from riverrun.patterns.tree import MatchPattern
 from riverrun.rules.columns import AskedColumns, RuleColumns
+from riverrun.rules.growth import refuse_growth
 from riverrun.rules.matches import RuleMatches
 from riverrun.state.frames import frame_of, from_arrow, stack, to_arrow
 
 _MATCHES = "matches"
+_GATHERED, _COMPUTED = 1, 10  # steps of the search that take as long as a value
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +59,7 @@ class RuleMeasures:
                 if outer.plain is not None:
                     plain[name] = outer.plain
                 else:
+                    refuse_growth(text)
                     over = outer.over(lambda column: f"`{_MATCHES}`.{ddl.backquoted(column)}")
                     computed[name] = null_where_it_fails(translate(over, column_types(_fields(made.values))))
             except Unverified as error:
@@ -63,6 +67,8 @@ class RuleMeasures:
             except RiverrunError as error:
                 message = error.message.removeprefix(f"{name}: ")
                 raise Invalid(f"measure {name}: {message}", hint=error.hint) from None
+        if computed and not made.values:
+            made.add("", "count(*)")  # something has to say how many matches there are
         return cls(tuple(measures), made.values, plain, computed)
 
     @property
@@ -74,6 +80,11 @@ class RuleMeasures:
     def reads(self) -> list[str]:
         """The columns they need."""
         return [value.source for value in self.values.values() if value.source is not None]
+
+    @property
+    def cost(self) -> int:
+        """What they take of each match, in steps of the search."""
+        return _GATHERED * len(self.values) + _COMPUTED * len(self.computed)
 
     @cached_property
     def _statement(self) -> Statement:
@@ -97,7 +108,8 @@ class RuleMeasures:
         if self.computed:
             given = to_arrow(known, _fields(self.values))
             made |= dict(zip(self.computed, from_arrow(self._statement.run(given)).get_columns(), strict=True))
-        return frame_of([made[name].alias(name) for name in self.order]).to_struct("").struct.json_encode()
+        columns = [_without_bytes(made[name]).alias(name) for name in self.order]
+        return frame_of(columns).to_struct("").struct.json_encode()
 
 
 def measured(found: Sequence[tuple[RuleMeasures, RuleMatches]], columns: AskedColumns) -> pl.Series:
@@ -120,11 +132,29 @@ def measured(found: Sequence[tuple[RuleMeasures, RuleMatches]], columns: AskedCo
     return pl.concat([texts[number] for number in range(len(found))], rechunk=True)
 
 
+def _without_bytes(column: pl.Series) -> pl.Series:
+    """JSON has no bytes: they are written in base64."""
+    return column.bin.encode("base64") if column.dtype == pl.Binary else column
+
+
+def _has_bytes(kind: ddl.Type) -> bool:
+    match kind:
+        case ddl.Array(element):
+            return _has_bytes(element)
+        case ddl.Map(key, value):
+            return _has_bytes(key) or _has_bytes(value)
+        case ddl.Struct(fields):
+            return any(_has_bytes(part.type) for part in fields)
+    return str(kind) == "binary"
+
+
 def _settle(value: MatchValue, columns: RuleColumns) -> None:
     if value.source is not None:
         columns.ask(value.source)
     if value.type is None:
         raise Invalid(f"the type of {columns.columns.expressions[str(value.source)]} is not known", hint="Cast it")
+    if is_nested(value.type) and _has_bytes(value.type):
+        raise Invalid(f"{value.type} has bytes inside, and JSON has none", hint="Take them out and write base64(…)")
 
 
 def _fields(values: Mapping[str, MatchValue]) -> pa.Schema:

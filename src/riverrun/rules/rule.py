@@ -1,7 +1,6 @@
 """A rule: a row of text → a matcher, what is said of its matches, or why it cannot be read.
 
-Everything that `s.match` refuses in a flow is refused here in words that stand in `rules.quarantine`; nothing is raised for a
-rule at run time.
+Everything that `s.match` refuses in a flow is refused here in words that stand in `rules.quarantine`.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from riverrun.patterns.matcher import Matcher, MatchRules
 from riverrun.patterns.tables import LIMIT, Skip
 from riverrun.patterns.tree import ANY, MatchPattern
 from riverrun.rules.columns import RuleColumns
+from riverrun.rules.faults import FAULTS, fault_of
 from riverrun.rules.measures import RuleMeasures
 
 _AFTER = re.compile(
@@ -66,6 +66,11 @@ class Rule:
         assert self.matcher.rules.within is not None
         return self.matcher.rules.within
 
+    def work(self, steps: int, rows: int, matches: int) -> int:
+        """What it took altogether, in steps of the search: to ask rows for its conditions, to search, to measure matches. It
+        is counted, not timed, so that it is the same in every run."""
+        return steps + rows * len(self.reads) + matches * self.measures.cost
+
     @cached_property
     def starts(self) -> tuple[str, ...] | None:
         known = [self.matcher.conditions.get(name) for name in sorted(self.matcher.automaton.beginnings)]
@@ -104,8 +109,13 @@ class RuleReader:
     limit: int = LIMIT
 
     def read(self, written: WrittenRule, columns: RuleColumns) -> Rule:
-        """The rule that a row is; `Invalid` says why it is none."""
-        return read_rule(written, columns, self.within, self.limit)
+        """The rule that a row is; `Invalid` says why it is none, whatever is wrong with it."""
+        try:
+            return read_rule(written, columns, self.within, self.limit)
+        except RiverrunError:
+            raise
+        except FAULTS as error:
+            raise Invalid(f"this rule cannot be read: {fault_of(error)}", hint="Write it in a simpler way") from error
 
 
 def check_shape(written: WrittenRule, within: int = 1 << 62) -> RuleShape:
@@ -115,7 +125,11 @@ def check_shape(written: WrittenRule, within: int = 1 << 62) -> RuleShape:
     if not written.pattern:
         raise Invalid("pattern is empty", hint='Name what a row can be: "a -> b"')
     pattern = parse(written.pattern)
-    define = {name.lower(): sql for name, sql in texts("define", written.define).items()}
+    define: dict[str, str] = {}
+    for given, sql in texts("define", written.define).items():
+        if given.lower() in define:
+            raise Invalid(f"define has {given!r} twice; case does not count")
+        define[given.lower()] = sql
     for name in define:
         if name == ANY:
             raise Invalid(f"define: {ANY} is every row", hint="Use another name")
@@ -146,11 +160,6 @@ def read_rule(written: WrittenRule, columns: RuleColumns, within: int, limit: in
     reads += [name for truth in truths for program in truth.programs for name in program.columns]
     reads += [name for name in matcher.reads if name not in columns.truths]
     return Rule(written, matcher, measures, max(lookback, measures.back), tuple(dict.fromkeys(reads)))
-
-
-def reason_of(error: RiverrunError) -> str:
-    """Why a rule cannot be read, as one text."""
-    return f"{error.message}. {error.hint}" if error.hint else error.message
 
 
 def texts(what: str, text: str | None) -> dict[str, str]:

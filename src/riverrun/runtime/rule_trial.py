@@ -18,8 +18,9 @@ from riverrun.flow.schema import Schema
 from riverrun.kernels.rule_hits import Hits
 from riverrun.log.topic import Topic
 from riverrun.rules.columns import AskedColumns, RuleColumns
+from riverrun.rules.faults import FAULTS, fault_of, reason_of
 from riverrun.rules.matches import RuleMatches
-from riverrun.rules.rule import Rule, RuleReader, WrittenRule, reason_of
+from riverrun.rules.rule import Rule, RuleReader, WrittenRule
 from riverrun.rules.search import EpochRows, OpenPlaces, Searched, Starts, search_rule
 from riverrun.state.frames import from_arrow, keep, numbers, pick, take
 from riverrun.state.keys import number_keys
@@ -35,7 +36,8 @@ _ORDER = (TIME, PARTITION, OFFSET)
 
 @dataclass(frozen=True)
 class RuleTrial:
-    """How many rows were looked at, what was found in them (a row for each match), and which rules are none, and why."""
+    """How many rows were looked at, what was found in them (a row for each match), and which rules are none, or cannot be
+    run over these rows, and why."""
 
     rows: int
     hits: pl.DataFrame
@@ -60,7 +62,8 @@ def try_rules(
         except RiverrunError as error:
             refused[written.rule_id or ""] = reason_of(error)
     rows = _rows(topic, since, most, [schema.resolve(name) for name in by])
-    hits, stopped = _found(rows, read, columns, Hits({name: rows.frame.schema[name] for name in by}))
+    hits, stopped, failed = _found(rows, read, columns, Hits({name: rows.frame.schema[name] for name in by}))
+    refused |= failed
     return RuleTrial(len(rows.time), hits.select(RULE_ID, *by, *MADE).sort(MADE[0], RULE_ID), refused, tuple(stopped))
 
 
@@ -81,20 +84,28 @@ def _rows(topic: Topic, since: datetime | None, most: int, by: Sequence[str]) ->
     return EpochRows(frame, np.ascontiguousarray(numbers(frame.get_column(TIME))), low, low, high)
 
 
-def _found(rows: EpochRows, rules: Sequence[Rule], columns: RuleColumns, hits: Hits) -> tuple[pl.DataFrame, list[str]]:
+def _found(
+    rows: EpochRows, rules: Sequence[Rule], columns: RuleColumns, hits: Hits
+) -> tuple[pl.DataFrame, list[str], dict[str, str]]:
+    """The matches of rules; the rules that took too many steps; and those that fail on these rows, with the reason."""
     if not len(rows.low):
-        return hits.none, []
+        return hits.none, [], {}
     used = [name for rule in rules for name in (*rule.reads, *rule.measures.reads)]
     answers = AskedColumns(columns, used, rows.frame, rows.time)
     starts = Starts(rows, columns, used, max((rule.lookback for rule in rules), default=0))
     budget = _STEPS * max(len(rows.time), 10_000)
     epoch = Searched(rows, starts, answers, int(rows.time.max()) + 1, ended=False, budget=budget)
     found: list[tuple[Rule, RuleMatches]] = []
-    stopped = []
+    stopped, failed = [], {}
     for rule in rules:
-        result = search_rule(rule, rows.oldest, OpenPlaces.none(), epoch)
-        if result is not None and result.matches.count:
-            found.append((rule, result.matches))
+        try:
+            result = search_rule(rule, rows.oldest, OpenPlaces.none(), epoch)
+            if result is not None and result.matches.count:
+                hits.of([(rule, result.matches)], rows, answers)
+                found.append((rule, result.matches))
+        except FAULTS as error:
+            failed[str(rule.written.rule_id)] = fault_of(error)
+            continue
         if result is not None and result.steps > budget:
             stopped.append(str(rule.written.rule_id))
-    return hits.of(found, rows, answers), stopped
+    return hits.of(found, rows, answers), stopped, failed

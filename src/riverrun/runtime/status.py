@@ -130,7 +130,7 @@ class ComputedBy:
 
 class StoredStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What the home store and the directory of a flow say: the same for every process. `run` names the one that holds the
-    fence."""
+    fence; `rules_off` has the rules of `s.match_rules` that were switched off, with the reason."""
 
     flow: str
     epoch: int = 0
@@ -144,6 +144,7 @@ class StoredStatus(msgspec.Struct, frozen=True, kw_only=True):
     fence: int = 0
     run: str = ""
     ledger: tuple[LedgerEntry, ...] = ()
+    rules_off: dict[str, str] = {}
 
     @property
     def rows_read(self) -> int:

@@ -38,7 +38,16 @@ def read_status(flow: str, last: Last, lag: Lag, home: str) -> StoredStatus:
         fence=last.fence,
         run=last.run,
         ledger=ledger,
+        rules_off=_rules_off(manifest, last, home) if manifest else {},
     )
+
+
+def _rules_off(manifest: Manifest, last: Last, home: str) -> dict[str, str]:
+    if not any(node.startswith("match_rules-") for node in manifest.nodes):
+        return {}
+    from riverrun.runtime.rule_figures import read_figures  # which reads state, as few flows need
+
+    return {one.rule_id: one.off for one in read_figures(last, home) if one.off is not None}
 
 
 def _read_sources(manifest: Manifest, home: str, now: int) -> tuple[SourceStatus, ...]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cached_property
 from typing import Literal
 
@@ -16,6 +16,7 @@ LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = 1_000_000
 _LONGEST_DECIMAL = 18
+_DIGITS = 40  # more than any column has
 
 FieldKind = Literal["text", "whole", "float", "decimal", "boolean", "date", "time"]
 
@@ -63,10 +64,21 @@ class SearchField:
                 return one, one
             case "time":
                 return _moments(text)
-        number = Decimal(text).scaleb(self.scale)
-        if not number.is_finite():
-            raise ValueError(text)
+        number = _scaled(text, self.scale)
         return number, number
+
+
+def _scaled(text: str, scale: int) -> Decimal:
+    """A number in units of its last digit. One beyond all that columns have is just beyond (`1e999999` would be a number of
+    a million digits), and one that is nearly 0 is not 0."""
+    number = Decimal(text)
+    if not number.is_finite():
+        raise ValueError(text)
+    if number and number.adjusted() + scale > _DIGITS:
+        return Decimal(2 * HIGHEST if number > 0 else 2 * LOWEST)
+    if number and number.adjusted() + scale < -_DIGITS:
+        return Decimal("0.1").copy_sign(number)
+    return number.scaleb(scale)
 
 
 def _float(text: str) -> float:
@@ -98,7 +110,7 @@ def _floor(number: Decimal) -> int:
     return int(number.to_integral_value(ROUND_FLOOR))
 
 
-NOT_A_VALUE = (ValueError, InvalidOperation, KeyError, OverflowError)
+NOT_A_VALUE = (ValueError, ArithmeticError, KeyError)
 
 EXAMPLES: Mapping[FieldKind, str] = {
     "whole": "5",

@@ -15,6 +15,28 @@ _IN_COLUMN, _LIKE = "\0", "\1"  # characters that no word has
 _SOME = 50.0  # a pattern is met by more than one word
 
 
+def looks_like(word: str, pattern: str) -> bool:
+    """Whether a word looks like a pattern, where `?` is any character and `*` are any. The last `*` is the only one that is
+    ever tried again, so that no pattern takes longer than the product of both lengths.
+
+    >>> looks_like("teapot", "t*p?t"), looks_like("teapot", "t*p?")
+    (True, False)
+    """
+    at, star, after, tried = 0, -1, 0, 0
+    while at < len(word):
+        wanted = pattern[after] if after < len(pattern) else ""
+        if wanted == "*":
+            star, tried, after = after, at, after + 1
+        elif wanted in ("?", word[at]):
+            at, after = at + 1, after + 1
+        elif star >= 0:
+            tried += 1
+            at, after = tried, star + 1
+        else:
+            return False
+    return not pattern[after:].strip("*")
+
+
 class Vocabulary:
     """A number for each word, word of a column, and pattern. What no query asks for has none."""
 
@@ -23,7 +45,7 @@ class Vocabulary:
         self.columns: set[str] = set()
         self._seen = Grown(np.float32)
         self._new: list[float] = []  # of those that came last
-        self._patterns: dict[str, list[tuple[str | None, re.Pattern[str] | None, int]]] = {}
+        self._patterns: dict[str, list[tuple[str | None, str, int]]] = {}
         self._lengths: tuple[int, ...] = ()
 
     def __len__(self) -> int:
@@ -66,11 +88,7 @@ class Vocabulary:
 
     def _add_pattern(self, column: str | None, pattern: str, code: int) -> None:
         literal = re.split(r"[*?]", pattern, maxsplit=1)[0]
-        looks: re.Pattern[str] | None = None
-        if pattern != literal + "*":
-            parts = {"*": ".*", "?": "."}
-            looks = re.compile("".join(parts.get(char) or re.escape(char) for char in pattern), re.DOTALL)
-        self._patterns.setdefault(literal, []).append((column, looks, code))
+        self._patterns.setdefault(literal, []).append((column, pattern[len(literal) :], code))
         self._lengths = tuple(sorted({*self._lengths, len(literal)}))
 
     @property
@@ -83,8 +101,8 @@ class Vocabulary:
         for length in self._lengths:
             if length > len(form):
                 break
-            for column, looks, code in self._patterns.get(form[:length], ()):
-                if looks is None or looks.fullmatch(form):
+            for column, rest, code in self._patterns.get(form[:length], ()):
+                if rest == "*" or looks_like(form[length:], rest):
                     yield column, code
 
     def numbers(self, column: str | None, words: list[str]) -> Numbers:

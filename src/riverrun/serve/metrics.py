@@ -135,6 +135,8 @@ class Collector:
         yield _gauge("riverrun_watermark_behind_seconds", "Now minus the watermark.", ["flow", "source"], lags)
         sizes = [((status.flow,), status.state_size.bytes) for status in flows]
         yield _gauge("riverrun_state_bytes", "Bytes of operators' state.", ["flow"], sizes)
+        off = [((status.flow,), len(status.rules_off)) for status in flows]
+        yield _gauge("riverrun_rules_off", "Rules that were switched off by themselves.", ["flow"], off)
         here = [status for status in self._flows.all() if status.state is not None]
         running = [((status.flow,), status.state in ("running", "rebuilding")) for status in here]
         yield _gauge("riverrun_flow_running", "Whether it runs, in this process.", ["flow"], running)
