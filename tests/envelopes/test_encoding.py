@@ -14,7 +14,7 @@ from oracles.envelopes import COLUMNS, ROWS
 from oracles.orders import examples
 from riverrun import ddl
 from riverrun.envelopes.encoding import encode_debezium
-from riverrun.envelopes.envelope import Envelope, Form
+from riverrun.envelopes.envelope import Envelope, MessageForm
 from riverrun.envelopes.reading import read_changes
 from riverrun.errors import Invalid
 
@@ -50,7 +50,7 @@ def test_what_is_written_is_read_again(changes: list[Any], rate: float) -> None:
             after["rate"] = rate
     ops, before, after = ([one[part] for one in changes] for part in range(3))
     written = encoded(ops, before, after)
-    envelope = Envelope(Form("debezium", times="us", decimals="string"), ALL, ("id",))
+    envelope = Envelope(MessageForm("debezium", times="us", decimals="string"), ALL, ("id",))
     found = read_changes(envelope, written.column("json"), written.column("key"))
     assert found.errors == {}
     expected = []

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from riverrun import ddl
-from riverrun.envelopes.changes import TableChanges
-from riverrun.envelopes.envelope import Envelope, Form
+from riverrun.envelopes.changes import MessageChanges
+from riverrun.envelopes.envelope import Envelope, MessageForm
 from riverrun.envelopes.reading import read_changes
 
 COLUMNS = "id int, name string, price decimal(6,2), at timestamp, day date, paid boolean, photo binary, rate double"
@@ -18,9 +18,11 @@ GOOD = json.dumps({"op": "c", "after": {"id": 1, "name": "ada"}})
 GOOD_MAXWELL = json.dumps({"type": "insert", "data": {"id": 1, "name": "ada"}})
 
 
-def read(text: str | bytes | None, form: Form | None = None, key: str | None = None, good: str = GOOD) -> TableChanges:
+def read(
+    text: str | bytes | None, form: MessageForm | None = None, key: str | None = None, good: str = GOOD
+) -> MessageChanges:
     """A message between two good ones."""
-    envelope = Envelope(form or Form("debezium"), tuple(ddl.parse(COLUMNS)), ("id",))
+    envelope = Envelope(form or MessageForm("debezium"), tuple(ddl.parse(COLUMNS)), ("id",))
     raw = [good.encode(), text.encode() if isinstance(text, str) else text, good.encode()]
     texts = pa.Array.from_buffers(pa.string(), 3, pa.array(raw, pa.binary()).buffers())  # also what is not UTF-8
     found = read_changes(envelope, texts, pa.array([None, key, None], pa.string()))
@@ -102,12 +104,12 @@ def test_what_is_wrong_with_a_value(values: dict[str, Any], said: str) -> None:
 
 def test_numbers_beyond_the_calendar_are_refused_in_every_unit() -> None:
     for unit, most in (("ms", 253_402_300_800_000), ("us", 253_402_300_800_000_000), ("ms", (1 << 63) - 1)):
-        assert "years 1 to 9999" in error(created(at=most), form=Form("debezium", times=unit))
-    assert read(created(at=(1 << 63) - 1), form=Form("debezium", times="ns")).errors == {}
+        assert "years 1 to 9999" in error(created(at=most), form=MessageForm("debezium", times=unit))
+    assert read(created(at=(1 << 63) - 1), form=MessageForm("debezium", times="ns")).errors == {}
 
 
 def test_decimals_of_bytes_and_strings_are_checked() -> None:
-    precise, string = Form("debezium", decimals="precise"), Form("debezium", decimals="string")
+    precise, string = MessageForm("debezium", decimals="precise"), MessageForm("debezium", decimals="string")
     assert "more digits than decimal(6,2)" in error(created(price="f" * 16), form=precise)
     assert "'much' is not a number" in error(created(price="much"), form=string)
     assert "not a finite number" in error(created(price="NaN"), form=string)
@@ -188,7 +190,7 @@ def test_the_same_schema_may_stand_behind_its_payload() -> None:
     usual, turned = json.dumps({"schema": told, "payload": payload}), json.dumps({"payload": payload, "schema": told})
     longer = json.dumps({"schema": told, "payload": payload, "more": {}})
     texts = pa.array([usual, turned, usual, longer, usual, usual[:-1], usual])
-    found = read_changes(Envelope(Form("debezium"), tuple(ddl.parse(COLUMNS)), ("id",)), texts)
+    found = read_changes(Envelope(MessageForm("debezium"), tuple(ddl.parse(COLUMNS)), ("id",)), texts)
     assert found.errors == {5: "ends in the middle"}
     assert found.rows.column("at").cast(pa.int64()).to_pylist() == [5000] * 6
 
@@ -206,17 +208,17 @@ def test_the_same_schema_may_stand_behind_its_payload() -> None:
     ],
 )
 def test_what_is_wrong_with_a_message_of_maxwell(text: str, said: str) -> None:
-    assert said in error(text, form=Form("maxwell"), good=GOOD_MAXWELL)
+    assert said in error(text, form=MessageForm("maxwell"), good=GOOD_MAXWELL)
 
 
 def test_json_columns_of_maxwell_are_their_text() -> None:
     text = '{"type": "insert", "data": {"id": 2, "name": {"a": [1, 2.50, "é"]}}}'
-    found = read(text, form=Form("maxwell"), good=GOOD_MAXWELL)
+    found = read(text, form=MessageForm("maxwell"), good=GOOD_MAXWELL)
     assert found.rows.column("name").to_pylist() == ["ada", '{"a":[1,2.5,"é"]}', "ada"]
 
 
 def test_other_tables_of_a_topic_are_passed_over() -> None:
-    form = Form("maxwell", of="shop.orders")
+    form = MessageForm("maxwell", of="shop.orders")
     good = '{"database": "shop", "table": "orders", "type": "insert", "data": {"id": 1}}'
     for text, key in (
         (good.replace("orders", "users"), None),

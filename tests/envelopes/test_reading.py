@@ -13,19 +13,19 @@ from oracles import envelopes as oracle
 from oracles.envelopes import CHANGES, COLUMNS, WRITINGS, Change, Writing
 from oracles.orders import examples
 from riverrun import ddl
-from riverrun.envelopes.changes import TableChanges
-from riverrun.envelopes.envelope import Envelope, Form
+from riverrun.envelopes.changes import MessageChanges
+from riverrun.envelopes.envelope import Envelope, MessageForm
 from riverrun.envelopes.reading import read_changes
 
 ALL = tuple(ddl.parse(COLUMNS))
 
 
-def read(form: Form, messages: list[tuple[str | None, str | None]]) -> TableChanges:
+def read(form: MessageForm, messages: list[tuple[str | None, str | None]]) -> MessageChanges:
     keys, texts = (pa.array([message[part] for message in messages], pa.string()) for part in (0, 1))
     return read_changes(Envelope(form, ALL, ("id",)), texts, keys)
 
 
-def found(changes: TableChanges) -> list[tuple[int, bool, Any]]:
+def found(changes: MessageChanges) -> list[tuple[int, bool, Any]]:
     """Changes as the oracle has them."""
     rows = changes.rows.to_pylist()
     assert all(
@@ -44,7 +44,7 @@ def found(changes: TableChanges) -> list[tuple[int, bool, Any]]:
 @examples(60)
 def test_debezium(changes: list[Change], how: Writing) -> None:
     told = how.schema
-    form = Form("debezium", None if told or how.times == "iso" else how.times, None if told else how.decimals)
+    form = MessageForm("debezium", None if told or how.times == "iso" else how.times, None if told else how.decimals)
     read_now = read(form, [oracle.debezium(change, how) for change in changes])
     assert read_now.errors == {}
     assert found(read_now) == oracle.expected(changes, how.times)
@@ -54,7 +54,7 @@ def test_debezium(changes: list[Change], how: Writing) -> None:
 @given(CHANGES)
 @examples(40)
 def test_maxwell(changes: list[Change]) -> None:
-    read_now = read(Form("maxwell"), [oracle.maxwell(change) for change in changes])
+    read_now = read(MessageForm("maxwell"), [oracle.maxwell(change) for change in changes])
     assert read_now.errors == {}
     assert found(read_now) == oracle.expected(changes)
 
@@ -70,7 +70,7 @@ def test_schemas_may_change_from_message_to_message(stretches: list[tuple[list[C
         begin += len(changes)
     # mixed, so that no two neighbours need to have one schema
     order = sorted(range(len(messages)), key=lambda at: (at * 7919) % 31)
-    read_now = read(Form("debezium"), [messages[at] for at in order])
+    read_now = read(MessageForm("debezium"), [messages[at] for at in order])
     assert read_now.errors == {}
     assert sorted(((order[at], gone, row) for at, gone, row in found(read_now)), key=lambda one: one[:1]) == expected
 
@@ -78,7 +78,7 @@ def test_schemas_may_change_from_message_to_message(stretches: list[tuple[list[C
 @given(CHANGES, WRITINGS, st.lists(st.integers(0, 11), max_size=3))
 @examples(60)
 def test_what_cannot_be_read_does_not_touch_its_neighbours(changes: list[Change], how: Writing, bad: list[int]) -> None:
-    form = Form("debezium", how.times if how.times != "iso" else None, how.decimals)
+    form = MessageForm("debezium", how.times if how.times != "iso" else None, how.decimals)
     messages = [oracle.debezium(change, how) for change in changes]
     wrong = {at for at in bad if at < len(messages)}
     for at in wrong:
@@ -89,7 +89,7 @@ def test_what_cannot_be_read_does_not_touch_its_neighbours(changes: list[Change]
 
 
 def test_times_are_those_of_the_source() -> None:
-    form, row = Form("debezium"), {"id": 1}
+    form, row = MessageForm("debezium"), {"id": 1}
     sources: list[Any] = [{"ts_ms": 5}, {"ts_ms": 5, "ts_us": 5001}, {}, None]
     messages = [json_of({"op": "c", "after": row, "source": source, "ts_ms": 7}) for source in sources]
     assert read(form, [(None, text) for text in messages]).times.to_pylist() == [5000, 5001, 7000, 7000]
@@ -97,7 +97,7 @@ def test_times_are_those_of_the_source() -> None:
         None,
         None,
     ]
-    told = read(Form("maxwell"), [(None, json_of({"type": "insert", "ts": 3, "data": row}))])
+    told = read(MessageForm("maxwell"), [(None, json_of({"type": "insert", "ts": 3, "data": row}))])
     assert told.times.to_pylist() == [3_000_000]
 
 

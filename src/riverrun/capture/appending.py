@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from riverrun.capture.changes import CapturedTable, ChangeBatch, TableChanges, TableChunk, Transactions
 from riverrun.capture.expansion import completed
-from riverrun.capture.forms import Form
+from riverrun.capture.forms import TopicForm
 from riverrun.capture.reconciling import Recent
 from riverrun.capture.versions import TableVersions
 from riverrun.durations import wall_clock
@@ -59,7 +59,7 @@ class Appender:
     """Writes under one name and fence."""
 
     def __init__(
-        self, producer: str, fence: int, form: Form, transactions: Topic, destinations: Mapping[str, Destination]
+        self, producer: str, fence: int, form: TopicForm, transactions: Topic, destinations: Mapping[str, Destination]
     ) -> None:
         self.producer = producer
         self._fence = fence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from riverrun.capture.appending import Appender, Destination
 from riverrun.capture.changes import CapturedTable, CaptureSource, ChangeBatch, TableTrouble
 from riverrun.capture.debezium import Envelopes
-from riverrun.capture.forms import Form, TableRows
+from riverrun.capture.forms import TableRows, TopicForm
 from riverrun.capture.growth import opened_topic
 from riverrun.capture.progress import ProgressFile, TableProgress
 from riverrun.capture.snapshots import Snapshots
@@ -57,7 +57,7 @@ class Captured:
         self._request = request
         self._again = frozenset(again)
         self._directory = f"{river.path}/captures/{request.name}"
-        self._form: Form = Envelopes(request.name, database) if request.form == "debezium" else TableRows()
+        self._form: TopicForm = Envelopes(request.name, database) if request.form == "debezium" else TableRows()
         self.fence = captures.register(request.name, database.address)
         self._file = ProgressFile(self._directory)
         self._destinations: dict[str, Destination] = {}

@@ -16,7 +16,7 @@ from riverrun.log.codec import MOMENT
 from riverrun.log.spec import TopicSpec
 
 
-class Form(Protocol):
+class TopicForm(Protocol):
     """How rows of a table's topic look."""
 
     needs_old_values: bool  # whether values that the source did not send are looked up

@@ -19,7 +19,7 @@ KEPT = pa.list_(pa.string())
 
 
 @dataclass(frozen=True)
-class TableChanges:
+class MessageChanges:
     """Rows of the table and deletions, in the order of the messages.
 
     `at` is the message that each is of: most have one, those that change nothing have none, those that change a key have
@@ -38,7 +38,7 @@ class TableChanges:
 
 @dataclass
 class Gathering:
-    """TableChanges on their way to columns. `rows` have an attribute `c0`, `c1` … for each column, in its order."""
+    """MessageChanges on their way to columns. `rows` have an attribute `c0`, `c1` … for each column, in its order."""
 
     envelope: Envelope
     rows: list[Any] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Gathering:
         self.times.append(time)
         self.kinds.append(kind)
 
-    def changes(self) -> TableChanges:
+    def changes(self) -> MessageChanges:
         """Everything as columns. What does not fit into one is an error of its message."""
         columns, kept = self._columns()
         at = np.asarray(self.at, np.int64)
@@ -70,7 +70,7 @@ class Gathering:
             chosen = pa.array(good)
             rows, times, kept = rows.filter(chosen), times.filter(chosen), kept.filter(chosen)
             at, deleted = at[good], deleted[good]
-        return TableChanges(at, rows, deleted, times, kept, self.errors)
+        return MessageChanges(at, rows, deleted, times, kept, self.errors)
 
     def _columns(self) -> tuple[list[pa.Array], pa.Array]:
         kinds = np.asarray(self.kinds, np.int64)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from riverrun.durations import FIRST, LAST
-from riverrun.envelopes.changes import Gathering, TableChanges, why_not
+from riverrun.envelopes.changes import Gathering, MessageChanges, why_not
 from riverrun.envelopes.connect import Misfit
 from riverrun.envelopes.envelope import Envelope
 from riverrun.envelopes.row_kinds import RowKind, described, has_null, key_from, row_kind
@@ -35,7 +35,7 @@ class DebeziumSource(msgspec.Struct, gc=False):
     ts_us: Micros | None = None
 
 
-def read_debezium(envelope: Envelope, keys: Sequence[bytes | None], texts: Sequence[bytes | None]) -> TableChanges:
+def read_debezium(envelope: Envelope, keys: Sequence[bytes | None], texts: Sequence[bytes | None]) -> MessageChanges:
     """The changes in messages; a text that is None is a tombstone, which says by its key what is gone."""
     return _DebeziumBatch(envelope).read(keys, texts)
 
@@ -49,7 +49,7 @@ class _DebeziumBatch:
         self._prefix: bytes | None = None  # of the last message: all that stands before the payload
         self._kind = self._bare = row_kind(envelope, None)
 
-    def read(self, keys: Sequence[bytes | None], texts: Sequence[bytes | None]) -> TableChanges:
+    def read(self, keys: Sequence[bytes | None], texts: Sequence[bytes | None]) -> MessageChanges:
         errors = self._gathered.errors
         bare = _decoder(self._bare).decode
         for at, text in enumerate(texts):

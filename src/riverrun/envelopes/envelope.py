@@ -16,7 +16,7 @@ TOPIC_SCHEMA = "key string, json string"
 
 
 @dataclass(frozen=True)
-class Form:
+class MessageForm:
     """Whose messages they are, and what they do not say of themselves.
 
     `times` is the unit of numbers that are timestamps and `decimals` how decimals are written (as Debezium's
@@ -54,7 +54,7 @@ def _choose(what: str, value: str | None, known: Sequence[str]) -> None:
 class Envelope:
     """How the rows of a table stand in the messages of a topic: columns and key are the table's."""
 
-    form: Form
+    form: MessageForm
     columns: tuple[ddl.Column, ...]
     key: tuple[str, ...]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from riverrun.durations import FIRST, LAST
-from riverrun.envelopes.changes import Gathering, TableChanges, why_not
+from riverrun.envelopes.changes import Gathering, MessageChanges, why_not
 from riverrun.envelopes.envelope import Envelope
 from riverrun.envelopes.row_kinds import RowKind, has_null, row_kind
 from riverrun.json_faults import BAD_JSON
@@ -27,7 +27,7 @@ _SECOND = 1_000_000
 Seconds = Annotated[int, msgspec.Meta(ge=FIRST // _SECOND, le=LAST // _SECOND)]
 
 
-def read_maxwell(envelope: Envelope, keys: Sequence[bytes | None], texts: Sequence[bytes | None]) -> TableChanges:
+def read_maxwell(envelope: Envelope, keys: Sequence[bytes | None], texts: Sequence[bytes | None]) -> MessageChanges:
     """The changes in messages; a text that is None is a tombstone, which says by its key what is gone."""
     kind = row_kind(envelope, None)
     gathered = Gathering(envelope, wires=[kind.wires])

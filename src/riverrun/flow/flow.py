@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from riverrun.columns import check_name
 from riverrun.durations import Duration
-from riverrun.envelopes.envelope import Form
+from riverrun.envelopes.envelope import MessageForm
 from riverrun.errors import Invalid, did_you_mean
 from riverrun.flow import ends, names
 from riverrun.flow.analysis import below, sources
@@ -182,10 +182,10 @@ class Flow:
         return node.node
 
 
-def _form(form: str | None, times: str | None, decimals: str | None, of: str | None) -> Form | None:
+def _form(form: str | None, times: str | None, decimals: str | None, of: str | None) -> MessageForm | None:
     """The form of messages, None where rows are rows."""
     if form is not None:
-        return Form(form, times, decimals, of)
+        return MessageForm(form, times, decimals, of)
     said = [name for name, value in (("times", times), ("decimals", decimals), ("of", of)) if value is not None]
     if said:
         raise Invalid(f"{said[0]} is for a table inside messages", hint='Say which: form="debezium" or form="maxwell"')

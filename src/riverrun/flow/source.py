@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from riverrun import ddl
 from riverrun.columns import RECEIVED, TIME, WRITTEN, check_name
 from riverrun.durations import Duration
-from riverrun.envelopes.envelope import TOPIC_SCHEMA, Form, check_column
+from riverrun.envelopes.envelope import TOPIC_SCHEMA, MessageForm, check_column
 from riverrun.errors import Invalid, NotFound
 from riverrun.flow import names
 from riverrun.flow.graph import Graph, InputTopic
@@ -63,10 +63,12 @@ class Said:
     key: Names | None
     producers: str | None
     described: TopicLike | None = None
-    form: Form | None = None  # of the messages that the rows stand in
+    form: MessageForm | None = None  # of the messages that the rows stand in
 
 
-def enveloped(topic: str | TopicLike, schema: str | None, time: str | None, key: Names | None, form: Form) -> Said:
+def enveloped(
+    topic: str | TopicLike, schema: str | None, time: str | None, key: Names | None, form: MessageForm
+) -> Said:
     """The declaration of a table inside the messages of a topic. What describes the topic says nothing of the table."""
     said = declared(topic, None, None, None, None)
     if schema is None:

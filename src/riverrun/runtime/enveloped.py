@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun.columns import DELETED, ENVELOPE, KEY, OFFSET, PARTITION, RECEIVED, TIME
-from riverrun.envelopes.changes import TableChanges
+from riverrun.envelopes.changes import MessageChanges
 from riverrun.envelopes.envelope import Envelope
 from riverrun.envelopes.reading import read_changes
 from riverrun.runtime.compile.job import ENVELOPE_TYPE, MOMENT, Reading
@@ -44,13 +44,13 @@ def open_messages(reading: Reading, messages: pa.Table) -> tuple[pa.Table, pa.Ta
     return rows, refused.append_column("_error", pa.array([errors[place] for place in places], pa.string()))
 
 
-def changes_in(envelope: Envelope, messages: pa.Table) -> TableChanges:
+def changes_in(envelope: Envelope, messages: pa.Table) -> MessageChanges:
     """What the messages of a chunk come to."""
     keys = messages.column(MESSAGE_KEY) if MESSAGE_KEY in messages.column_names else None
     return read_changes(envelope, messages.column(JSON), keys)
 
 
-def moments_in(changes: TableChanges, column: str, received: pa.ChunkedArray) -> pa.Table:
+def moments_in(changes: MessageChanges, column: str, received: pa.ChunkedArray) -> pa.Table:
     """The event times that changes have, which may be null, and when each was received, both in microseconds."""
     times = changes.times
     if column != TIME:
@@ -58,7 +58,7 @@ def moments_in(changes: TableChanges, column: str, received: pa.ChunkedArray) ->
     return pa.table({"time": times, "received": received.take(pa.array(changes.at)).cast(pa.int64())})
 
 
-def _rows(reading: Reading, messages: pa.Table, found: TableChanges) -> pa.Table:
+def _rows(reading: Reading, messages: pa.Table, found: MessageChanges) -> pa.Table:
     at = pa.array(found.at)
     carried = messages.select(list(_CARRIED)).take(at)
     columns = {name: found.rows.column(name) for name in reading.columns.names}
@@ -69,7 +69,7 @@ def _rows(reading: Reading, messages: pa.Table, found: TableChanges) -> pa.Table
     return pa.table(columns)
 
 
-def _envelopes(reading: Reading, messages: pa.Table, found: TableChanges, at: pa.Array) -> pa.Array:
+def _envelopes(reading: Reading, messages: pa.Table, found: MessageChanges, at: pa.Array) -> pa.Array:
     """For rows that lack values, which, and the message as it came: it may turn out that nobody knows them."""
     partial = found.kept.is_valid()
     if found.kept.null_count == len(found.kept):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from riverrun import ddl
-from riverrun.envelopes.envelope import Envelope, Form
+from riverrun.envelopes.envelope import Envelope, MessageForm
 from riverrun.flow.operators.node import Columns, Node, Row
 from riverrun.flow.operators.source import Source
 
@@ -22,7 +22,7 @@ class TableSource(Source):
     retracts = True
     has_versions = True
 
-    form: Form | None = None
+    form: MessageForm | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
