@@ -14,12 +14,20 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from riverrun.capture.changes import CapturedTable, ChangeBatch, TableChanges, TableChunk, Transactions
+from riverrun.capture.changes import (
+    CapturedTable,
+    ChangeBatch,
+    TableChanges,
+    TableChunk,
+    TableTrouble,
+    Transactions,
+)
 from riverrun.capture.expansion import completed
 from riverrun.capture.forms import Form
 from riverrun.capture.reconciling import Recent
 from riverrun.capture.versions import TableVersions
 from riverrun.durations import wall_clock
+from riverrun.errors import Invalid
 from riverrun.failpoints import failpoint
 from riverrun.log.topic import Topic
 
@@ -70,6 +78,7 @@ class Appender:
         # A topic may be ahead by a batch that others do not have yet: until they do, its end is inside of it.
         self._whole_from = max((one.sequence for one in destinations.values()), default=0)
         self._owed = self._said < self._whole_from
+        self._troubles: list[TableTrouble] = []
 
     @property
     def is_whole(self) -> bool:
@@ -82,7 +91,10 @@ class Appender:
         for changes in batch.changes:
             destination = self._destinations.get(changes.table)
             if destination is not None and not destination.stopped:
-                count += self._append_changes(destination, changes, batch)
+                try:
+                    count += self._append_changes(destination, changes, batch)
+                except Invalid as error:  # a row that no topic takes: too large, or of another time
+                    self.stop(destination, error)
         failpoint("capture.appended")
         self._said = max(self._said, batch.sequence)
         if self.is_whole and (count or self._owed):
@@ -98,6 +110,16 @@ class Appender:
                 self.producer,
             )
         return count
+
+    def stop(self, destination: Destination, error: Invalid) -> None:
+        """A table that cannot go on; the others do."""
+        destination.stopped = True
+        self._troubles.append(TableTrouble(destination.table.id, error.message, error.hint))
+
+    def take_troubles(self) -> list[TableTrouble]:
+        """Tables that had to stop since the last call."""
+        troubles, self._troubles = self._troubles, []
+        return troubles
 
     def _append_changes(self, destination: Destination, changes: TableChanges, batch: ChangeBatch) -> int:
         sequences = batch.transactions.sequences[changes.transactions]
@@ -140,10 +162,13 @@ class Appender:
         if rows.num_rows and (destination.topic.last_sequence(producer) or 0) < number:
             made = self._form.chunk(rows, chunk, destination.table)
             failpoint("capture.chunk")
-            destination.topic.append(made, producer=producer, sequence=number, fence=self._fence)
+            try:
+                destination.topic.append(made, producer=producer, sequence=number, fence=self._fence)
+            except Invalid as error:
+                return self.stop(destination, error)
             destination.rows += made.num_rows
         failpoint("capture.chunked")
-        self.record_chunk(chunk.position, chunk.at, rows.num_rows, "snapshot", number)
+        return self.record_chunk(chunk.position, chunk.at, rows.num_rows, "snapshot", number)
 
     def append_tombstones(self, destination: Destination, keys: pa.RecordBatch, number: int, position: str) -> None:
         """What a table no longer has, found by a snapshot of it."""
