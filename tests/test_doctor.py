@@ -201,3 +201,11 @@ def test_a_java_home_that_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     found = list(doctor.check_java())
     assert any(f"JAVA_HOME={tmp_path}/gone has no bin/java" in check.found for check in found)
     assert all(check.fix for check in found if check.status != "ok")
+
+
+def test_captures_that_do_not_capture() -> None:
+    told = {"name": "shop", "state": "streaming", "reason": None, "position": "0/1", "tables": {}}
+    assert doctor.check_capture(told).status == "ok"
+    assert doctor.check_capture({**told, "state": "gone", "reason": "not heard of"}).status == "failed"
+    stopped = {"public.t": {"state": "stopped", "reason": "it has no primary key"}}
+    assert "it has no primary key" in doctor.check_capture({**told, "tables": stopped}).found
