@@ -8,7 +8,7 @@ not in between, flows read. After a kill some topics may be ahead of others; the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -169,6 +169,13 @@ class Appender:
             destination.rows += made.num_rows
         failpoint("capture.chunked")
         return self.record_chunk(chunk.position, chunk.at, rows.num_rows, "snapshot", number)
+
+    def touched(self, destination: Destination, since: Mapping[int, int]) -> Iterator[pa.Table]:
+        """Keys and transactions of what the topic has from `since` on."""
+        topic = destination.topic
+        start = {p: max(since.get(p, 0), begin) for p, begin in topic.begins().items()}
+        for batch in topic.batches(start, topic.ends(), self._form.touching(destination.table)):
+            yield self._form.touched(batch, destination.table)
 
     def append_tombstones(self, destination: Destination, keys: pa.RecordBatch, number: int, position: str) -> None:
         """What a table no longer has, found by a snapshot of it."""

@@ -100,7 +100,7 @@ class Snapshots:
         if one.state == "reading":
             self._attach(table)
             assert destination.recent is not None
-            destination.recent.recall(destination.topic, one.since)
+            destination.recent.recall(self._appender.touched(destination, one.since))
 
     def step(self) -> bool:
         """Do a little; False when there is nothing to do just now."""
