@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bench import machine, report
+from bench.capture import rates as capture_rates
 from bench.effort import FULL, QUICK, Effort
 from bench.figure import Figure, WrongResult
 from bench.flow import freshness, state
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
     "rules": rule_rates.run,
     "http": ingest.run,
     "streams": streams.run,
+    "capture": capture_rates.run,
 }
 
 

@@ -31,6 +31,7 @@ class Effort:
     step_epochs: int
     searches: tuple[int, ...]  # stored queries
     search_epochs: int
+    captured_rows: int  # of a database's table
 
 
 TABLES = ("q3", "q4", "q8", "q9", "q13", "q18", "q19", "q20", "q23")  # joins and maintained tables
@@ -58,6 +59,7 @@ FULL = Effort(
     step_epochs=8,
     searches=(1_000, 100_000, 228_000, 1_000_000),
     search_epochs=10,
+    captured_rows=1_000_000,
 )
 QUICK = Effort(
     rounds=3,
@@ -82,6 +84,7 @@ QUICK = Effort(
     step_epochs=3,
     searches=(1_000, 228_000),
     search_epochs=5,
+    captured_rows=200_000,
 )
 TINY = Effort(
     rounds=1,
@@ -106,4 +109,5 @@ TINY = Effort(
     step_epochs=1,
     searches=(200, 2_000),
     search_epochs=1,
+    captured_rows=2_000,
 )

@@ -274,3 +274,11 @@ def test_a_plan_that_cannot_be_read(copied: Path) -> None:
     (check,) = named(list(doctor.check_river(str(copied))), "flow shop")
     assert check.status == "failed"
     assert "its checkpoint is damaged" in check.found
+
+
+def test_captures_that_do_not_capture() -> None:
+    told = {"name": "shop", "state": "streaming", "reason": None, "position": "0/1", "tables": {}}
+    assert doctor.check_capture(told).status == "ok"
+    assert doctor.check_capture({**told, "state": "gone", "reason": "not heard of"}).status == "failed"
+    stopped = {"public.t": {"state": "stopped", "reason": "it has no primary key"}}
+    assert "it has no primary key" in doctor.check_capture({**told, "tables": stopped}).found

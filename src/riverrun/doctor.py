@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import metadata
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from riverrun import durable
 from riverrun.durations import to_micros, wall_clock
@@ -259,6 +259,8 @@ def check_river(path: str) -> Iterator[Check]:
                 yield check_topic(river, name)
             for group in river.groups.list():
                 yield check_group(river, group["group"])
+            for capture in river.captures():
+                yield check_capture(capture)
     except RiverrunError as error:
         yield Check("river", "failed", error.message, error.hint or "Restore the river from a copy")
 
@@ -352,6 +354,19 @@ def check_topic(river: River, name: str) -> Check:
         fix = "Set the clock right. If it is, wait until then, or copy the rows into a new topic"
         return Check(title, "warning", describe_lead(last, now), fix)
     return Check(title, "ok", f"{described['offsets']} offsets, {described['bytes'] / 1e6:.1f} MB")
+
+
+def check_capture(told: dict[str, Any]) -> Check:
+    """It captures what it should, or was stopped in order."""
+    name, state, fix = f"capture {told['name']}", told["state"], "riverrun capture … goes on where it stopped"
+    if state in ("failed", "gone"):
+        return Check(name, "failed", f"{state}: {told['reason']}", fix)
+    stopped = {table: one["reason"] for table, one in told.get("tables", {}).items() if one["state"] == "stopped"}
+    if stopped:
+        return Check(
+            name, "warning", "; ".join(f"{table}: {why}" for table, why in stopped.items()), "As the reason says"
+        )
+    return Check(name, "ok", f"{state} at {told.get('position')}")
 
 
 def check_group(river: River, name: str) -> Check:

@@ -220,6 +220,34 @@ def test_a_large_transaction_comes_in_parts(shop):
     assert json.loads(shop.told()[-1]["ends"])
 
 
+def test_a_row_that_no_topic_takes_stops_its_table_alone(shop):
+    shop.sql("create table notes (id int primary key, body text); create table users (id int primary key)")
+    shop.sql("insert into notes values (1, 'small')")
+    shop.once("notes", "users")
+    shop.sql("begin; insert into notes values (2, repeat('x', 2000000)); insert into users values (1); commit")
+    tables = shop.once("notes", "users")["tables"]
+    assert tables["public.notes"]["state"] == "stopped"
+    assert "max_record_bytes" in tables["public.notes"]["reason"]
+    assert set(shop.replica("public.users")) == {1}
+    shop.sql("delete from notes where id = 2")
+    tables = shop.once("notes", "users", resnapshot=["notes"])["tables"]
+    assert tables["public.notes"]["state"] == "streaming"
+    assert set(shop.replica("public.notes")) == {1}
+
+
+def test_always_reads_tables_again_and_never_does_not(shop):
+    shop.sql(ORDERS)
+    shop.sql("insert into orders values (1, 'ada', 1)")
+    shop.once("orders", snapshot="never")
+    assert shop.rows("public.orders") == []
+    shop.once("orders", snapshot="always")
+    shop.once("orders", snapshot="always")
+    assert [row["id"] for row in shop.rows("public.orders")] == [1, 1]
+    shop.sql("create table users (id int primary key); insert into users values (1)")
+    shop.once("orders", "users")  # a table more
+    assert set(shop.replica("public.users")) == {1}
+
+
 def test_who_may_not_publish_is_told_what_the_owner_must_do(shop):
     shop.sql(ORDERS)
     shop.sql("drop role if exists reader; create role reader login replication")
@@ -241,6 +269,7 @@ def test_a_source_that_lost_something_asks_for_a_new_snapshot(shop, what):
     shop.once("orders")
     slot = f"riverrun_{shop.name}"
     if what in ("dropped", "made again"):
+        wait_for(lambda: not shop.sql(f"select 1 from pg_replication_slots where slot_name = '{slot}' and active"))
         shop.sql(f"select pg_drop_replication_slot('{slot}')")
     shop.sql("insert into orders values (3, 'eve', 3); delete from orders where id = 1")
     if what == "made again":

@@ -145,7 +145,11 @@ class ScriptedSource:
         for part, piece in enumerate(pieces):
             is_last = part == len(pieces) - 1
             sequence = _sequence(number) if is_last else _sequence(number) - 1023 + part
-            parts.append(_batch([piece], number, sequence, self._next if is_last else number, not is_last))
+            parts.append(
+                _batch(
+                    [piece], number, sequence, self._next if is_last else number, None if is_last else _sequence(number)
+                )
+            )
         self._parts = parts[1:]
         return parts[0]
 
@@ -181,7 +185,7 @@ def _sequence(number: int) -> int:
 
 
 def _batch(
-    chosen: Sequence[list[Change]], first: int, sequence: int, confirm: int, is_part: bool = False
+    chosen: Sequence[list[Change]], first: int, sequence: int, confirm: int, part_of: int | None = None
 ) -> ChangeBatch:
     numbers = range(first, first + len(chosen))
     transactions = Transactions(
@@ -195,7 +199,7 @@ def _batch(
         for change in changes:
             by_table.setdefault(change[0], []).append((place, change))
     return ChangeBatch(
-        transactions, [_changes(table, found) for table, found in by_table.items()], sequence, confirm, is_part
+        transactions, [_changes(table, found) for table, found in by_table.items()], sequence, confirm, part_of
     )
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
+from riverrun.capture.status import CaptureStatus, TableStatus
+from riverrun.log.captures import Captures
 from riverrun.river import River
 from riverrun.runtime.ledger import LedgerEntry
 from riverrun.runtime.status import SourceStatus
@@ -34,6 +36,9 @@ def served(river: River, totals: CommittedFlow, serve: Callable[..., Background]
         assert message is not None
         message.nack("no such address")
     totals.commit(("ada", 1, 9.5, 1))
+    captures = Captures(river._coordination)
+    captured = CaptureStatus("shop", "", "streaming", None, "0/1", 0, 0.0, 1, {"t": TableStatus("shop.t")})
+    captures.report("shop", captures.register("shop", ""), captured.plain())
     now = datetime.now(UTC)
     run = TellingRun(sources=(SourceStatus("stream-orders", "orders", now, 1.0),))
     url = serve(run).url

@@ -8,18 +8,26 @@ not in between, flows read. After a kill some topics may be ahead of others; the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from riverrun.capture.changes import CapturedTable, ChangeBatch, TableChanges, TableChunk, Transactions
+from riverrun.capture.changes import (
+    CapturedTable,
+    ChangeBatch,
+    TableChanges,
+    TableChunk,
+    TableTrouble,
+    Transactions,
+)
 from riverrun.capture.expansion import completed
 from riverrun.capture.forms import TopicForm
 from riverrun.capture.reconciling import Recent
 from riverrun.capture.versions import TableVersions
 from riverrun.durations import wall_clock
+from riverrun.errors import Invalid
 from riverrun.failpoints import failpoint
 from riverrun.log.topic import Topic
 
@@ -70,6 +78,7 @@ class Appender:
         # A topic may be ahead by a batch that others do not have yet: until they do, its end is inside of it.
         self._whole_from = max((one.sequence for one in destinations.values()), default=0)
         self._owed = self._said < self._whole_from
+        self._troubles: list[TableTrouble] = []
 
     @property
     def is_whole(self) -> bool:
@@ -82,7 +91,10 @@ class Appender:
         for changes in batch.changes:
             destination = self._destinations.get(changes.table)
             if destination is not None and not destination.stopped:
-                count += self._append_changes(destination, changes, batch)
+                try:
+                    count += self._append_changes(destination, changes, batch)
+                except Invalid as error:  # a row that no topic takes: too large, or of another time
+                    self.stop(destination, error)
         failpoint("capture.appended")
         self._said = max(self._said, batch.sequence)
         if self.is_whole and (count or self._owed):
@@ -98,6 +110,16 @@ class Appender:
                 self.producer,
             )
         return count
+
+    def stop(self, destination: Destination, error: Invalid) -> None:
+        """A table that cannot go on; the others do."""
+        destination.stopped = True
+        self._troubles.append(TableTrouble(destination.table.id, error.message, error.hint))
+
+    def take_troubles(self) -> list[TableTrouble]:
+        """Tables that had to stop since the last call."""
+        troubles, self._troubles = self._troubles, []
+        return troubles
 
     def _append_changes(self, destination: Destination, changes: TableChanges, batch: ChangeBatch) -> int:
         sequences = batch.transactions.sequences[changes.transactions]
@@ -140,10 +162,20 @@ class Appender:
         if rows.num_rows and (destination.topic.last_sequence(producer) or 0) < number:
             made = self._form.chunk(rows, chunk, destination.table)
             failpoint("capture.chunk")
-            destination.topic.append(made, producer=producer, sequence=number, fence=self._fence)
+            try:
+                destination.topic.append(made, producer=producer, sequence=number, fence=self._fence)
+            except Invalid as error:
+                return self.stop(destination, error)
             destination.rows += made.num_rows
         failpoint("capture.chunked")
-        self.record_chunk(chunk.position, chunk.at, rows.num_rows, "snapshot", number)
+        return self.record_chunk(chunk.position, chunk.at, rows.num_rows, "snapshot", number)
+
+    def touched(self, destination: Destination, since: Mapping[int, int]) -> Iterator[pa.Table]:
+        """Keys and transactions of what the topic has from `since` on."""
+        topic = destination.topic
+        start = {p: max(since.get(p, 0), begin) for p, begin in topic.begins().items()}
+        for batch in topic.batches(start, topic.ends(), self._form.touching(destination.table)):
+            yield self._form.touched(batch, destination.table)
 
     def append_tombstones(self, destination: Destination, keys: pa.RecordBatch, number: int, position: str) -> None:
         """What a table no longer has, found by a snapshot of it."""

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from riverrun.capture.captured import Captured, CaptureRequest
@@ -154,6 +155,8 @@ class Capture:
                 captured.start(self._stopping.is_set)
                 self._running.set()
                 self._again = ()
+                if request.snapshot == "always":  # once for this call, not whenever the source comes back
+                    self._request = replace(request, snapshot="initial")
                 while not self._stopping.is_set():
                     captured.step()
                     if progress is not None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _CONFIRM = 1.0  # seconds between two confirmations
 _REPORT = 0.5
-_HEALTH = 5.0
+_HEALTH = 1.0
 _IDLE = 0.2  # how long the stream is waited for
 ALL = "all"
 
@@ -158,7 +158,9 @@ class Captured:
         before = self._file.value.tables.get(table.id)
         directory = f"{self._directory}/{topic.name}"
         self._destinations[table.id] = Destination(table, topic, 0, directory)
-        if before is not None and before.state == "stopped" and not self._is_asked(table):
+        if before is not None and before.state == "stopped" and not any(topic.ends().values()):
+            del self._file.value.tables[table.id]  # it has never been captured, and can be now
+        elif before is not None and before.state == "stopped" and not self._is_asked(table):
             self._stopped(TableTrouble(table.id, before.reason or "it was stopped"))
             return False
         described = {"table": table.id, "source": self._database.address, "columns": renamed_columns(table)}
@@ -201,6 +203,8 @@ class Captured:
             self._confirmed = self._database.reached
         if busy and not self._snapshots.step() and batch is None:
             time.sleep(0.02)
+        for trouble in self._appender.take_troubles():
+            self._stopped(trouble)
         now = time.monotonic()
         if now >= self._due["confirm"]:
             self._due["confirm"] = now + _CONFIRM
@@ -221,13 +225,13 @@ class Captured:
         self._report()
 
     def _take(self, batch: ChangeBatch) -> None:
-        if batch.is_part and (self._file.value.splitting or (0, 0))[0] < batch.sequence >> 10 << 10:
-            self._file.value.splitting = (batch.sequence | 1023, self._part_rows(batch.sequence | 1023))
+        if batch.part_of is not None and (self._file.value.splitting or (0, 0))[0] != batch.part_of:
+            self._file.value.splitting = (batch.part_of, self._part_rows(batch.part_of))
             self._file.save()
         for table in batch.tables:
             self._grow(table)
         self._appender.append(batch)  # also what a table had before it had to stop
-        for trouble in batch.troubles:
+        for trouble in [*batch.troubles, *self._appender.take_troubles()]:
             self._stopped(trouble)
         self._commit_time = int(batch.transactions.times[-1])
         if not batch.is_part:

@@ -113,9 +113,13 @@ class ChangeBatch:
     changes: Sequence[TableChanges]
     sequence: int
     confirm: int  # what may be confirmed to the source once this is durable
-    is_part: bool = False
+    part_of: int | None = None  # of a part: the sequence of the commit that comes at its end
     tables: Sequence[CapturedTable] = ()  # those that look different from here on: columns were added or dropped
     troubles: Sequence[TableTrouble] = ()  # tables that cannot go on, from the first change of theirs that is not here
+
+    @property
+    def is_part(self) -> bool:
+        return self.part_of is not None
 
     @property
     def rows(self) -> int:

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from riverrun import ddl
 from riverrun.capture.changes import (
     DELETE,
     INSERT,
@@ -29,7 +30,7 @@ from riverrun.capture.changes import (
 )
 from riverrun.capture.expansion import OldValues
 from riverrun.capture.topics import topic_name
-from riverrun.columns import DELETED, TIME
+from riverrun.columns import DELETED, TIME, TRANSACTION
 from riverrun.log.codec import MOMENT
 from riverrun.log.spec import TopicSpec
 
@@ -111,6 +112,23 @@ class Envelopes:
     def tombstones(self, keys: pa.RecordBatch, table: CapturedTable, position: str, at: int) -> pa.RecordBatch:
         return _batch([(key, None, at) for key in keys.column(0).to_pylist()])
 
+    def touching(self, table: CapturedTable) -> list[str]:
+        return ["json"]
+
+    def touched(self, rows: pa.RecordBatch, table: CapturedTable) -> pa.Table:
+        names = _source_names(table)
+        found: dict[str, list[Any]] = {name: [] for name in (*table.key, TRANSACTION)}
+        for text in rows.column(0).to_pylist():
+            told = msgspec.json.decode(text) if text is not None else {"transaction": None}
+            values = told.get("after") or told.get("before")
+            if told["transaction"] is not None and values is not None:
+                found[TRANSACTION].append(told["transaction"]["id"])
+                for name in table.key:
+                    found[name].append(values[names[name]])
+        types = {column.name: ddl.to_arrow(ddl.parse_type(column.type)) for column in table.columns}
+        columns = {name: _typed(found[name], types[name]) for name in table.key}
+        return pa.table({**columns, TRANSACTION: pa.array(found[TRANSACTION], pa.string())})
+
     def _key(self, row: dict[str, Any], table: CapturedTable) -> str:
         names = _source_names(table)
         return _encode({names[name]: row[names[name]] for name in table.key}).decode()
@@ -169,6 +187,17 @@ def _plain(column: pa.Array) -> list[Any]:
         return [None if value is None else _text(value) for value in column.to_pylist()]
     values: list[Any] = column.to_pylist()
     return values
+
+
+def _typed(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Values of envelopes as they were: the way back from `_plain`."""
+    if pa.types.is_date(kind):
+        return pa.array(values, pa.int32()).cast(kind)
+    if pa.types.is_timestamp(kind) and kind.tz is None:
+        return pa.array(values, pa.int64()).cast(kind)
+    if pa.types.is_timestamp(kind) or pa.types.is_decimal(kind):
+        return pa.array(values, pa.string()).cast(kind)
+    return pa.array(values, kind)
 
 
 def _text(value: datetime) -> str:

@@ -35,6 +35,12 @@ class TopicForm(Protocol):
     def tombstones(self, keys: pa.RecordBatch, table: CapturedTable, position: str, at: int) -> pa.RecordBatch:
         """Deletes that a snapshot found, by the topic's key."""
 
+    def touching(self, table: CapturedTable) -> list[str]:
+        """The topic's columns that tell which keys were written to by which transaction."""
+
+    def touched(self, rows: pa.RecordBatch, table: CapturedTable) -> pa.Table:
+        """What they tell: the table's key, and the transaction; null where a snapshot wrote the row."""
+
 
 class TableRows:
     """The table's own columns, and `_position` and `_transaction`."""
@@ -57,6 +63,12 @@ class TableRows:
         columns = {name: keys.column(name) for name in keys.schema.names}
         columns[DELETED] = pa.array(np.ones(keys.num_rows, np.bool_))
         return _stamped(columns, keys.num_rows, position, at)
+
+    def touching(self, table: CapturedTable) -> list[str]:
+        return [*table.key, TRANSACTION]
+
+    def touched(self, rows: pa.RecordBatch, table: CapturedTable) -> pa.Table:
+        return pa.Table.from_batches([rows])
 
 
 def _stamped(columns: dict[str, pa.Array], count: int, position: str, at: int) -> pa.RecordBatch:

@@ -7,7 +7,7 @@ once, every later one sees, so that only the transactions since the last chunk a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from riverrun.capture.changes import TRUNCATE, TableChanges, TableChunk, Transactions
 from riverrun.columns import TRANSACTION
-from riverrun.log.topic import Topic
 from riverrun.state.keys import equal_to_any
 
 _EVERYTHING, _INCOMPLETE = "_everything", "_incomplete"
@@ -57,13 +56,11 @@ class Recent:
             )
         )
 
-    def recall(self, topic: Topic, since: dict[int, int]) -> None:
-        """After a restart: what the topic has from transactions since the snapshot began. Whether a value was missing is
-        not known any more, so it counts as if."""
-        begins = topic.begins()
-        start = {p: max(since.get(p, 0), begin) for p, begin in begins.items()}
-        for batch in topic.batches(start, topic.ends(), [*self._key, TRANSACTION]):
-            frame = pl.from_arrow(pa.Table.from_batches([batch]))
+    def recall(self, touched: Iterable[pa.Table]) -> None:
+        """After a restart: what the topic has from transactions since the snapshot began, as key and transaction. Whether a
+        value was missing is not known any more, so it counts as if."""
+        for table in touched:
+            frame = pl.from_arrow(table)
             assert isinstance(frame, pl.DataFrame)
             frame = frame.filter(pl.col(TRANSACTION).is_not_null())
             if frame.height:

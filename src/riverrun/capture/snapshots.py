@@ -17,6 +17,7 @@ from riverrun.capture.progress import ProgressFile, TableProgress
 from riverrun.capture.reconciling import Recent
 from riverrun.columns import DELETED, OFFSET, PARTITION
 from riverrun.durations import wall_clock
+from riverrun.errors import Invalid
 from riverrun.failpoints import failpoint
 from riverrun.log.topic import Topic
 from riverrun.state.keys import last_of_each
@@ -99,7 +100,7 @@ class Snapshots:
         if one.state == "reading":
             self._attach(table)
             assert destination.recent is not None
-            destination.recent.recall(destination.topic, one.since)
+            destination.recent.recall(self._appender.touched(destination, one.since))
 
     def step(self) -> bool:
         """Do a little; False when there is nothing to do just now."""
@@ -116,7 +117,11 @@ class Snapshots:
 
     def _step_table(self, table: str) -> bool:
         progress, one, destination = self._file.value, self._file.value.tables[table], self._destinations[table]
-        chunk = self._database.chunk(destination.table, one.after, self._chunk_rows)
+        try:
+            chunk = self._database.chunk(destination.table, one.after, self._chunk_rows)
+        except Invalid as error:
+            self._appender.stop(destination, error)
+            return True
         assert destination.recent is not None
         rows = destination.recent.newest(chunk)
         if rows is None:
@@ -126,6 +131,8 @@ class Snapshots:
         one.seen = destination.seen = max(one.seen, chunk.sequence)
         self._file.save()
         self._appender.append_chunk(destination, chunk, rows, one.chunk)
+        if destination.stopped:
+            return True
         one.rows += chunk.rows.num_rows
         one.after, one.noted = one.last, False
         if one.last is None:

@@ -119,7 +119,7 @@ class Assembly:
         if not self._transactions:
             return None
         rest = self._split() if self._open is not None else []
-        batch = self._batch(self._transactions, sequence_of(self._transactions[-1][0].position), is_part=False)
+        batch = self._batch(self._transactions, sequence_of(self._transactions[-1][0].position))
         self._transactions = []
         self._runs = rest[:-1]
         self._run = rest[-1] if rest else self._begin_run()
@@ -131,7 +131,7 @@ class Assembly:
         assert self._open is not None
         assert not self._transactions
         sequence = sequence_of(self._open.position, min(self._part, _LAST_PART - 1))
-        batch = self._batch([(self._open, 0)], sequence, is_part=True)
+        batch = self._batch([(self._open, 0)], sequence, sequence_of(self._open.position))
         self._part += 1
         self._runs, self._run, self._count, self._begun = [], self._begin_run(), 0, 0
         if self._part >= _LAST_PART:
@@ -187,7 +187,9 @@ class Assembly:
         self._runs, self._run = kept, SameRelations(dict(self._relations), dict(self._tables))
         return rest
 
-    def _batch(self, done: Sequence[tuple[BeginMessage, int]], sequence: int, is_part: bool) -> ChangeBatch:
+    def _batch(
+        self, done: Sequence[tuple[BeginMessage, int]], sequence: int, part_of: int | None = None
+    ) -> ChangeBatch:
         ids = []
         for begin, _ in done:
             self._near = whole_xid(begin.xid, self._near)
@@ -195,21 +197,26 @@ class Assembly:
         transactions = Transactions(
             ids,
             [show_lsn(begin.position) for begin, _ in done],
-            np.array([sequence if is_part else sequence_of(begin.position) for begin, _ in done], np.int64),
+            np.array([sequence_of(begin.position) if part_of is None else sequence for begin, _ in done], np.int64),
             np.array([begin.at for begin, _ in done], np.int64),
         )
         by_table: dict[str, list[TableChanges]] = {}
+        unread: set[str] = set()
         for run in [*self._runs, self._run]:
             for at in range(0, len(run.payloads), _DECODED):
                 some = slice(at, at + _DECODED)
                 for changes in decode_rows(run.payloads[some], run.owners[some], run.relations, run.tables):
-                    by_table.setdefault(changes.table, []).append(changes)
+                    if isinstance(changes, TableTrouble):
+                        self._stop(changes)
+                        unread.add(changes.table)
+                    elif changes.table not in unread:  # nothing behind a row that is missing
+                        by_table.setdefault(changes.table, []).append(changes)
         batch = ChangeBatch(
             transactions,
             [_merged(parts) for parts in by_table.values()],
             sequence,
             done[-1][1],
-            is_part,
+            part_of,
             tuple(self._grown),
             tuple(self._troubles),
         )

@@ -17,6 +17,7 @@ from riverrun.capture.postgres.catalog import PostgresTable, quote
 from riverrun.capture.postgres.messages import Visibility, parse_lsn
 from riverrun.capture.postgres.types import converted
 from riverrun.durations import wall_clock
+from riverrun.errors import Invalid
 
 _BYTES = 32 << 20  # what a chunk should not have much more of
 _FIRST = 10_000
@@ -44,7 +45,10 @@ class ChunkReader:
         visible = Visibility.parse(seen)
         self._limits[table.captured.id] = _next_limit(limit, sink.tell())
         texts = _parse(sink.getvalue(), table.sources)
-        rows = _typed(texts, table)
+        try:
+            rows = _typed(texts, table)
+        except pa.ArrowInvalid as error:
+            raise Invalid(f"a value of {table.captured.id} cannot be read ({error})") from None
         last = None
         if rows.num_rows == limit:
             last = [str(texts.column(name)[-1].as_py()) for name in table.key]

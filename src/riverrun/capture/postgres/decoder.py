@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun import ddl
-from riverrun.capture.changes import DELETE, INSERT, TRUNCATE, UPDATE, CapturedTable, TableChanges
+from riverrun.capture.changes import DELETE, INSERT, TRUNCATE, UPDATE, CapturedTable, TableChanges, TableTrouble
 from riverrun.capture.postgres.messages import RelationMessage
 from riverrun.capture.postgres.types import converted
 
@@ -39,9 +39,12 @@ def decode_rows(
     owners: Sequence[int],
     relations: Mapping[int, RelationMessage],
     tables: Mapping[str, CapturedTable],
-) -> list[TableChanges]:
-    """The changes of each table that is captured, in order. `payloads` are messages I, U or D, or `truncated`; `owners`
-    has the transaction of each. Relations and tables are as they were for all of these rows."""
+) -> list[TableChanges | TableTrouble]:
+    """The changes of each table that is captured, in order, or why they cannot be read.
+
+    `payloads` are messages I, U or D, or `truncated`; `owners` has the transaction of each. Relations and tables are as they
+    were for all of these rows.
+    """
     if not payloads:
         return []
     data = np.frombuffer(b"".join([*payloads, _PADDING]), np.uint8)
@@ -49,13 +52,16 @@ def decode_rows(
     starts = np.cumsum(lengths) - lengths
     numbers = np.fromiter(owners, np.int64, len(owners))
     oids = _number(data, starts + 1, 4)
-    found = []
+    found: list[TableChanges | TableTrouble] = []
     for oid in np.unique(oids).tolist():
         relation = relations[oid]
         table = tables.get(relation.id)
         if table is not None:
             mine = oids == oid
-            found.append(_decode_table(data, starts[mine], numbers[mine], relation, table))
+            try:
+                found.append(_decode_table(data, starts[mine], numbers[mine], relation, table))
+            except pa.ArrowInvalid as error:
+                found.append(TableTrouble(table.id, f"a value of {table.id} cannot be read ({error})"))
     return found
 
 

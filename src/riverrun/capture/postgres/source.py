@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ from riverrun.failpoints import failpoint
 _PAGE = 8192
 _HEADERS = (24, 40)  # of a page of the log; a position behind one is that before it
 _AGAIN = "Read everything again: riverrun capture … --resnapshot all"
+_PATIENCE = 5.0  # seconds
+_DROP = "select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = %s"
 _SLOT = """
 select wal_status, confirmed_flush_lsn::text, active_pid, plugin, database,
   pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint
@@ -128,12 +131,17 @@ class PostgresSource:
             )
 
     def forget(self) -> None:
-        """Drop the slot, for a capture that begins anew."""
+        """Drop the slot, for a capture that begins anew. A connection that was closed holds it for up to a second."""
+        deadline = time.monotonic() + _PATIENCE
         with explaining(f"replication slot {self._slot} cannot be dropped"), self._connection.cursor() as db:
-            db.execute(
-                "select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = %s",
-                (self._slot,),
-            )
+            while True:
+                try:
+                    db.execute(_DROP, (self._slot,))
+                    return
+                except psycopg2.errors.ObjectInUse:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.1)
 
     def has_slot(self) -> bool:
         """Whether there is a slot of this name already."""

@@ -1,0 +1,46 @@
+"""`riverrun capture`: what it says, and what people get wrong. A server is in tests/capture."""
+
+from __future__ import annotations
+
+import json
+
+from captured_shop import Shop
+from postgres_server import logical_server
+
+
+def test_what_people_get_wrong(riverrun, tmp_path):
+    address = "postgresql://ada:s3cret@127.0.0.1:1/shop"
+    for arguments, why in (
+        ((address,), "a capture needs a name"),
+        ((address, "--name", "shop"), "a capture needs tables"),
+        (("$NOWHERE", "--name", "shop", "--tables", "a"), "there is no variable NOWHERE"),
+        (("shop",), "there is no settings file riverrun.toml"),
+        (("oracle://x", "--name", "shop", "--tables", "a"), "not an address of a database that can be captured"),
+        ((address, "--name", "a.b", "--tables", "a"), "without dots"),
+        ((address, "--name", "shop", "--tables", "a", "--snapshot", "often"), "snapshot is initial or never or always"),
+    ):
+        done = riverrun("capture", *arguments)
+        assert done.code == 2, done
+        assert why in done.err
+        assert "s3cret" not in done.err + done.out
+    (tmp_path / "riverrun.toml").write_text('[captures.shop]\nsource = "x"\ntable = ["a"]\n')
+    assert "there is no option 'table'. Did you mean 'tables'?" in riverrun("capture", "shop").err
+
+
+def test_once_with_a_name_in_the_settings(riverrun, tmp_path, monkeypatch):
+    server = logical_server(16)
+    try:
+        shop = Shop(server, tmp_path)
+        shop.sql("create table orders (id int primary key); insert into orders values (1), (2)")
+        monkeypatch.setenv("SHOP", shop.url)
+        (tmp_path / "riverrun.toml").write_text(f'[captures.{shop.name}]\nsource = "$SHOP"\ntables = ["orders"]\n')
+        done = riverrun("capture", shop.name, "--once", "--json")
+        assert done.code == 0, done
+        assert json.loads(done.out)["tables"]["public.orders"]["rows"] == 2
+        again = riverrun("capture", "$SHOP", "--name", shop.name, "--tables", "orders", "--once")
+        assert again.code == 0, again
+        assert f"capture {shop.name}: stopped" in again.out
+        assert set(shop.replica("public.orders")) == {1, 2}
+        shop.close()
+    finally:
+        server.remove()
