@@ -31,6 +31,8 @@ class Effort:
     step_epochs: int
     searches: tuple[int, ...]  # stored queries
     search_epochs: int
+    store_rows: int  # that an epoch changes in a derived store
+    lake_rows: int  # of a Delta table
 
 
 TABLES = ("q3", "q4", "q8", "q9", "q13", "q18", "q19", "q20", "q23")  # joins and maintained tables
@@ -58,6 +60,8 @@ FULL = Effort(
     step_epochs=8,
     searches=(1_000, 100_000, 228_000, 1_000_000),
     search_epochs=10,
+    store_rows=20_000,
+    lake_rows=1_000_000,
 )
 QUICK = Effort(
     rounds=3,
@@ -82,6 +86,8 @@ QUICK = Effort(
     step_epochs=3,
     searches=(1_000, 228_000),
     search_epochs=5,
+    store_rows=20_000,
+    lake_rows=1_000_000,
 )
 TINY = Effort(
     rounds=1,
@@ -106,4 +112,6 @@ TINY = Effort(
     step_epochs=1,
     searches=(200, 2_000),
     search_epochs=1,
+    store_rows=300,
+    lake_rows=3_000,
 )

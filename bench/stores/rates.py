@@ -29,19 +29,18 @@ from riverrun.views.settled import Settled
 
 SCHEMA = "k string, n bigint, x double, title string"
 SPEC = ViewSpec("hot", "shop", SCHEMA, ("k",))
-ROWS = 20_000  # of an epoch
-MERGED, TABLE = 10_000, 1_000_000
 REDIS, SEARCH, APPEND, MERGE = 30_000.0, 20_000.0, 500_000.0, 2.0
 _WORDS = np.array([f"word{number}" for number in range(20_000)])
 
 
 def run(directory: str, effort: Effort) -> Iterator[Figure]:
-    if shutil.which("redis-server"):
-        with _redis(directory) as url:
-            yield _redis_rows(url, effort)
-    yield _search_rows(directory, effort)
-    yield _delta_append(directory, effort)
-    yield _delta_merge(directory, effort)
+    with tempfile.TemporaryDirectory(dir=directory) as place:
+        if shutil.which("redis-server"):
+            with _redis(place) as url:
+                yield _redis_rows(url, effort)
+        yield _search_rows(place, effort)
+        yield _delta_append(place, effort)
+        yield _delta_merge(place, effort)
 
 
 def rows(count: int, seed: int, first: int = 0) -> pa.Table:
@@ -95,15 +94,16 @@ def inserted(table: pa.Table, spec: ViewSpec = SPEC) -> Settled:
 def _redis_rows(url: str, effort: Effort) -> Figure:
     import redis
 
+    count = effort.store_rows
     filling = Filling(url, "")
-    filling.take(inserted(rows(ROWS, 1)))
-    changes = settle(SPEC, replaced(ROWS, 1))
+    filling.take(inserted(rows(count, 1)))
+    changes = settle(SPEC, replaced(count, 1))
     client = redis.Redis.from_url(url)
-    texts = [[str(value) for value in column.to_pylist()] for column in rows(ROWS, 3).columns]
+    texts = [[str(value) for value in column.to_pylist()] for column in rows(count, 3).columns]
 
     def plain() -> Took:
         watch = Stopwatch()
-        for start in range(0, ROWS, 10_000):
+        for start in range(0, count, 10_000):
             pipeline = client.pipeline(transaction=True)
             for k, n, x, title in zip(*(column[start : start + 10_000] for column in texts), strict=True):
                 pipeline.delete(f"plain:{k}")
@@ -112,16 +112,17 @@ def _redis_rows(url: str, effort: Effort) -> Figure:
         return watch.read()
 
     times = alternate(lambda: filling.take(changes), plain, effort.rounds)
-    check(ROWS, filling.store.count(SPEC), "rows in Redis")
-    return rates("stores", f"Redis: {ROWS} rows replaced", ROWS, times, reference="MULTI", target=REDIS)
+    check(count, filling.store.count(SPEC), "rows in Redis")
+    return rates("stores", f"Redis: {count} rows replaced", count, times, reference="MULTI", target=REDIS)
 
 
 def _search_rows(directory: str, effort: Effort) -> Figure:
     import tantivy
 
+    count = effort.store_rows
     filling = Filling(f"search:{directory}/words", directory)
-    filling.take(inserted(rows(ROWS, 1)))
-    changes = settle(SPEC, replaced(ROWS, 1))
+    filling.take(inserted(rows(count, 1)))
+    changes = settle(SPEC, replaced(count, 1))
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("k", tokenizer_name="raw", index_option="basic")
     builder.add_text_field("title", tokenizer_name="whitespace", index_option="position")
@@ -131,7 +132,7 @@ def _search_rows(directory: str, effort: Effort) -> Figure:
     place = tempfile.mkdtemp(dir=directory)
     index = tantivy.Index(builder.build(), path=place)
     index.register_tokenizer("whitespace", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
-    listed = list(zip(*(column.to_pylist() for column in rows(ROWS, 3).columns), strict=True))
+    listed = list(zip(*(column.to_pylist() for column in rows(count, 3).columns), strict=True))
 
     def plain() -> Took:
         watch = Stopwatch()
@@ -150,14 +151,14 @@ def _search_rows(directory: str, effort: Effort) -> Figure:
         return watch.read()
 
     times = alternate(lambda: filling.take(changes), plain, effort.rounds)
-    check(ROWS, filling.store.count(SPEC), "documents")
-    return rates("stores", f"search: {ROWS} documents replaced", ROWS, times, reference="tantivy", target=SEARCH)
+    check(count, filling.store.count(SPEC), "documents")
+    return rates("stores", f"search: {count} documents replaced", count, times, reference="tantivy", target=SEARCH)
 
 
 def _delta_append(directory: str, effort: Effort) -> Figure:
     from deltalake import write_deltalake
 
-    count = TABLE // 2
+    count = effort.lake_rows // 2
     filling = Filling(f"delta:{directory}/appended", directory)
     table = rows(count, 1)
     changes = inserted(table)  # under the same keys again and again: appended rows are not compared
@@ -173,23 +174,24 @@ def _delta_append(directory: str, effort: Effort) -> Figure:
 def _delta_merge(directory: str, effort: Effort) -> Figure:
     from deltalake import DeltaTable, write_deltalake
 
-    table = rows(TABLE, 1)
+    size, changed = effort.lake_rows, effort.lake_rows // 100
+    table = rows(size, 1)
     filling = Filling(f"delta:{directory}/merged", directory)
     filling.take(inserted(table))
     write_deltalake(f"{directory}/plain-merged", table)
-    changes = settle(SPEC, replaced(MERGED, 1))
-    source = rows(MERGED, 5)
+    changes = settle(SPEC, replaced(changed, 1))
+    source = rows(changed, 5)
 
     def plain() -> None:
         merging = DeltaTable(f"{directory}/plain-merged").merge(source, "t.k = s.k", source_alias="s", target_alias="t")
         merging.when_matched_update_all().when_not_matched_insert_all().execute()
 
     mine, other = alternate(lambda: filling.take(changes), lambda: _timed(plain), effort.rounds)
-    check(TABLE, filling.store.count(SPEC), "rows in the table")
+    check(size, filling.store.count(SPEC), "rows in the table")
     times = [took.seconds for took in mine]
     value = sorted(times)[len(times) // 2]
     reference = sorted(took.seconds for took in other)[len(other) // 2]
-    case = f"Delta: {MERGED} changes merged into {TABLE} rows"
+    case = f"Delta: {changed} changes merged into {size} rows"
     spread = (max(times) - min(times)) / 2 / value
     return Figure(
         *("stores", case, "s", value, spread),
