@@ -11,6 +11,7 @@ import pytest
 
 from contracts.derived_flow import DERIVED, DerivedFlow, DerivedPlace, changes, contents, hot
 from contracts.view_flow import weighted
+from riverrun import failpoints
 from riverrun.errors import Conflict, Fenced, NotFound
 from riverrun.views import ViewSpec, settle
 from riverrun.views.derived.marker import Behind, digest, misfit
@@ -243,3 +244,24 @@ def test_rows_of_a_stream_are_all_kept(store: Any, again: Any):
     flow.commit({"log": weighted(schema, ("x", 0, 0, 1), ("x", 1, 0, 1))})
     flow.commit({"log": weighted(schema, ("y", 0, 1, 1))})
     assert contents(again(), spec) == [("x",), ("y",), ("x",)]
+
+
+def test_an_epoch_in_pieces_is_finished_by_the_next_run(tmp_path, monkeypatch):
+    """Redis: a part of it is there, which is no damage; with other input it would be."""
+    monkeypatch.setattr("riverrun.views.derived.redis.store.PIECE", 2)
+    store = DERIVED["redis"](tmp_path).open()
+    flow = DerivedFlow(store, hot())
+    rows = changes(*((f"user {n}", n, 1) for n in range(7)))
+    failpoints.arm("redis.written:2=crash")
+    with pytest.raises(failpoints.Crashed):
+        flow.commit(rows)
+    failpoints.arm("")
+    assert len(contents(store, hot())) == 4
+    assert misfit(store.last("shop"), 0, "", {}) is None
+    with pytest.raises(Conflict, match="a part of epoch 1 of flow 'shop' is in Redis .*, of other input"):
+        flow.commit(rows, offset=11)
+    later = DerivedFlow(store, hot(), fence=2)
+    assert later.commit(rows)
+    assert len(contents(store, hot())) == 7
+    assert store.last("shop").work == ""
+    store.close()
