@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from contracts.derived_flow import DERIVED, DerivedFlow, DerivedPlace, changes, contents, hot
 from contracts.view_flow import weighted
@@ -265,3 +266,20 @@ def test_an_epoch_in_pieces_is_finished_by_the_next_run(tmp_path, monkeypatch):
     assert len(contents(store, hot())) == 7
     assert store.last("shop").work == ""
     store.close()
+
+
+@pytest.mark.parametrize(("before", "after"), [((), ("n",)), (("n",), ()), (("n",), ("user",))])
+def test_a_rebuild_may_cut_a_delta_table_in_another_way(tmp_path, before, after):
+    place = DERIVED["delta"](tmp_path)
+    store = place.open()
+    flow = DerivedFlow(store, hot(partition_by=before))
+    flow.commit(changes(("a", 1, 1)))
+    other = hot(partition_by=after)
+    store.begin("shop", "shop~5", [other])
+    flow.specs = {"hot": other}
+    flow.commit(changes(("a", 2, 1), (None, None, 1)), sequence=1, token="shop~5", generation="shop~5", fence=0)
+    store.switch("shop", "shop~5", 1, 1, {"orders": {0: 10}}, [other])
+    flow.generation = "shop~5"
+    flow.commit(changes(("a", 2, -1), ("a", 3, 1)))
+    assert contents(place.open(), other) == [("a", 3), (None, None)]
+    assert tuple(DeltaTable(str(tmp_path / "lake")).metadata().partition_columns) == after
