@@ -21,6 +21,7 @@ from bench.nexmark import patterns, throughput
 from bench.rules import rates as rule_rates
 from bench.search import percolate
 from bench.serve import ingest, streams
+from bench.stores import rates as store_rates
 
 # Each takes a directory of its own and gives its figures one by one.
 BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
     "http": ingest.run,
     "streams": streams.run,
     "capture": capture_rates.run,
+    "stores": store_rates.run,
 }
 
 

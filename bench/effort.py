@@ -32,6 +32,8 @@ class Effort:
     searches: tuple[int, ...]  # stored queries
     search_epochs: int
     captured_rows: int  # of a database's table
+    store_rows: int  # that an epoch changes in a derived store
+    lake_rows: int  # of a Delta table
 
 
 TABLES = ("q3", "q4", "q8", "q9", "q13", "q18", "q19", "q20", "q23")  # joins and maintained tables
@@ -60,6 +62,8 @@ FULL = Effort(
     searches=(1_000, 100_000, 228_000, 1_000_000),
     search_epochs=10,
     captured_rows=1_000_000,
+    store_rows=20_000,
+    lake_rows=1_000_000,
 )
 QUICK = Effort(
     rounds=3,
@@ -85,6 +89,8 @@ QUICK = Effort(
     searches=(1_000, 228_000),
     search_epochs=5,
     captured_rows=200_000,
+    store_rows=20_000,
+    lake_rows=1_000_000,
 )
 TINY = Effort(
     rounds=1,
@@ -110,4 +116,6 @@ TINY = Effort(
     searches=(200, 2_000),
     search_epochs=1,
     captured_rows=2_000,
+    store_rows=300,
+    lake_rows=3_000,
 )

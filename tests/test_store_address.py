@@ -71,3 +71,8 @@ def test_what_comes_from_the_environment():
     with pytest.raises(Unavailable, match=r"Write \$\{NAME\} in the address instead"):
         StoreAddress.parse(written.public).connectable({})
     assert written.scrub(f"no login with {SECRET}") == "no login with …"
+
+
+def test_a_replay_has_a_table_of_its_own():
+    assert StoreAddress.parse("delta:/srv/lake").suffixed("-audit").public == "delta:/srv/lake-audit"
+    assert StoreAddress.parse("search:").suffixed("-audit").public == "search:"

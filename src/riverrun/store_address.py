@@ -116,6 +116,10 @@ class StoreAddress:
             )
         return _VARIABLE.sub(value, self._text)
 
+    def suffixed(self, suffix: str) -> StoreAddress:
+        """Where a replay of the flow under another name goes: a Delta table is one view, and is not its."""
+        return StoreAddress.parse(self._text + suffix) if suffix and self.kind == "delta" else self
+
     def scrub(self, text: str) -> str:
         """A message of a client's without what is secret in the address."""
         try:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from contracts.derived_flow import DERIVED, DerivedFlow, DerivedPlace, changes, contents, hot
 from contracts.view_flow import weighted
+from riverrun import failpoints
 from riverrun.errors import Conflict, Fenced, NotFound
 from riverrun.views import ViewSpec, settle
 from riverrun.views.derived.marker import Behind, digest, misfit
@@ -243,3 +245,41 @@ def test_rows_of_a_stream_are_all_kept(store: Any, again: Any):
     flow.commit({"log": weighted(schema, ("x", 0, 0, 1), ("x", 1, 0, 1))})
     flow.commit({"log": weighted(schema, ("y", 0, 1, 1))})
     assert contents(again(), spec) == [("x",), ("y",), ("x",)]
+
+
+def test_an_epoch_in_pieces_is_finished_by_the_next_run(tmp_path, monkeypatch):
+    """Redis: a part of it is there, which is no damage; with other input it would be."""
+    monkeypatch.setattr("riverrun.views.derived.redis.store.PIECE", 2)
+    store = DERIVED["redis"](tmp_path).open()
+    flow = DerivedFlow(store, hot())
+    rows = changes(*((f"user {n}", n, 1) for n in range(7)))
+    failpoints.arm("redis.written:2=crash")
+    with pytest.raises(failpoints.Crashed):
+        flow.commit(rows)
+    failpoints.arm("")
+    assert len(contents(store, hot())) == 4
+    assert misfit(store.last("shop"), 0, "", {}) is None
+    with pytest.raises(Conflict, match="a part of epoch 1 of flow 'shop' is in Redis .*, of other input"):
+        flow.commit(rows, offset=11)
+    later = DerivedFlow(store, hot(), fence=2)
+    assert later.commit(rows)
+    assert len(contents(store, hot())) == 7
+    assert store.last("shop").work == ""
+    store.close()
+
+
+@pytest.mark.parametrize(("before", "after"), [((), ("n",)), (("n",), ()), (("n",), ("user",))])
+def test_a_rebuild_may_cut_a_delta_table_in_another_way(tmp_path, before, after):
+    place = DERIVED["delta"](tmp_path)
+    store = place.open()
+    flow = DerivedFlow(store, hot(partition_by=before))
+    flow.commit(changes(("a", 1, 1)))
+    other = hot(partition_by=after)
+    store.begin("shop", "shop~5", [other])
+    flow.specs = {"hot": other}
+    flow.commit(changes(("a", 2, 1), (None, None, 1)), sequence=1, token="shop~5", generation="shop~5", fence=0)
+    store.switch("shop", "shop~5", 1, 1, {"orders": {0: 10}}, [other])
+    flow.generation = "shop~5"
+    flow.commit(changes(("a", 2, -1), ("a", 3, 1)))
+    assert contents(place.open(), other) == [("a", 3), (None, None)]
+    assert tuple(DeltaTable(str(tmp_path / "lake")).metadata().partition_columns) == after

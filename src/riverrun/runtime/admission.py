@@ -47,7 +47,8 @@ def admitted(
     rebuild: bool = False,
 ) -> Admission:
     """What a run of the flow, under this name, begins with. `rebuild` asks for computing everything again."""
-    store.introduce(end.to for end in flow.views.values() if end.to is not None)
+    suffix = name.removeprefix(flow.name)
+    store.introduce(end.to.suffixed(suffix) for end in flow.views.values() if end.to is not None)
     last = store.last(name)
     home = home_of(checkpoints, name, last)
     if last.epoch == 0 and was_left(checkpoints, name, store):

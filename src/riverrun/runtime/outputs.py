@@ -21,8 +21,12 @@ from riverrun.views import Store, ViewSpec
 
 def view_specs(flow: Flow, job: Job, suffix: str) -> list[ViewSpec]:
     """The views of a run, as their store keeps them."""
-    specs = [job.views[end.id] for end in flow.views.values()]
-    return [replace(spec, name=spec.name + suffix, flow=spec.flow + suffix) for spec in specs]
+    found = []
+    for end in flow.views.values():
+        spec = job.views[end.id]
+        to = None if end.to is None else end.to.suffixed(suffix).public
+        found.append(replace(spec, name=spec.name + suffix, flow=spec.flow + suffix, to=to))
+    return found
 
 
 def declare_views(store: Store, flow: Flow, job: Job, fence: int, suffix: str = "") -> None:

@@ -87,6 +87,8 @@ class Analyzer:
 
     def terms(self, text: str) -> list[str]:
         """What is compared of a text, word by word."""
+        if self.language is None and text.isascii():
+            return _ASCII.findall(text.lower())
         return [analysed(word, self.fold, self.language)[1] for word in self.words(text)]
 
 

@@ -106,6 +106,7 @@ class DerivedEpoch:
         )
 
 
+PIECES = "pieces:"  # of an epoch that is written in several steps: it is repeated
 AGAIN = "Run the flow again: its views are computed from the log then"
 
 
@@ -124,7 +125,7 @@ def misfit(last: Marker | None, sequence: int, generation: str, positions: Posit
         return f"is ahead, at epoch {last.sequence} of {sequence}: it is of another history"
     if last.sequence == sequence and last.input != digest(positions):
         return f"has other input in epoch {sequence}: it is of another history"
-    if last.work:
+    if last.work and not last.work.startswith(PIECES):
         return "was being replaced when its run ended"
     return None
 

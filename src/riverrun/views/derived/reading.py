@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from riverrun.errors import Invalid
 from riverrun.position import Position
-from riverrun.state.frames import from_arrow
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import scalar
 from riverrun.views.derived.store import DerivedStore
@@ -110,6 +109,8 @@ def chosen(spec: ViewSpec, rows: pa.Table, selection: Selection) -> pa.Table:
     for one in selection.conditions:
         rows = rows.filter(_meets(spec, rows, one))
     if selection.order:
+        from riverrun.state.frames import from_arrow
+
         for name, _ in selection.order:
             comparable(spec, name)
         frame = from_arrow(rows.select([name for name, _ in selection.order])).with_row_index(_HIT)
@@ -141,5 +142,7 @@ def in_key_order(spec: ViewSpec, rows: pa.Table) -> pa.Table:
     """Rows of a view, every column, sorted as the home store sorts them: nulls last."""
     if not spec.key or rows.num_rows < 2:
         return rows
+    from riverrun.state.frames import from_arrow
+
     keys = from_arrow(rows.select(spec.key)).with_row_index(_HIT)
     return rows.take(keys.sort(spec.key, nulls_last=True, maintain_order=True)[_HIT].to_arrow())

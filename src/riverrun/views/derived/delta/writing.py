@@ -84,7 +84,7 @@ def overwrite(table: DeltaTable, spec: ViewSpec, staged: DeltaTable, properties:
         rows,
         mode="overwrite",
         schema_mode="overwrite",
-        partition_by=list(spec.partition_by) or None,
+        partition_by=list(spec.partition_by),  # None would leave it as it was
         target_file_size=FILE_SIZE,
         commit_properties=properties,
     )

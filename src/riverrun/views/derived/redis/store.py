@@ -19,7 +19,7 @@ from riverrun.errors import Conflict, NotFound
 from riverrun.failpoints import failpoint
 from riverrun.store_address import StoreAddress
 from riverrun.views.derived.key_text import key_text
-from riverrun.views.derived.marker import DerivedEpoch, Marker, digest
+from riverrun.views.derived.marker import PIECES, DerivedEpoch, Marker, digest
 from riverrun.views.derived.reading import in_key_order
 from riverrun.views.derived.redis import scripts
 from riverrun.views.derived.redis.connection import connect, noticing
@@ -71,8 +71,8 @@ class RedisStore(DerivedStore):
         after = epoch.after(marker, self.place)
         if after is None:
             return False
-        begun = f"pieces:{after.sequence}:{after.input}"
-        if marker.work.startswith(f"pieces:{after.sequence}:") and marker.work != begun:
+        begun = f"{PIECES}{after.sequence}:{after.input}"
+        if marker.work.startswith(f"{PIECES}{after.sequence}:") and marker.work != begun:
             raise Conflict(
                 f"a part of epoch {after.sequence} of flow {epoch.flow!r} is in {self.place}, of other input"
             )

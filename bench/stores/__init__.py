@@ -1,0 +1,1 @@
+"""Views in other systems: how fast epochs get there."""
