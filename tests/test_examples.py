@@ -270,6 +270,56 @@ def test_machines_that_fall_silent(story: Any) -> None:
             assert gap == ((machine, row["at"]) in silent)
 
 
+def test_machines_that_run_hot(story: Any) -> None:
+    flow, data = story("silent_machines")
+    found = {
+        (row["machine"], row["match_start"], row["match_end"], row["hottest"])
+        for row in in_epochs(flow, data, 500).views["hot"]
+    }
+    expected = set()
+    for machine, beats in sequences(data, "machine").items():
+        before = [0.0, *(row["celsius"] for row in beats)]
+        hot = [row for row, earlier in zip(beats, before, strict=False) if row["celsius"] > 90 >= earlier]
+        while len(hot) >= 3:
+            three = hot[:3]
+            if three[2]["at"] - three[0]["at"] <= timedelta(minutes=10):
+                expected.add((machine, three[0]["at"], three[2]["at"], max(row["celsius"] for row in three)))
+                hot = hot[3:]
+            else:
+                hot = hot[1:]
+    assert found == expected and expected
+
+
+def test_cards_that_are_tested(story: Any) -> None:
+    flow, data = story("card_testing")
+    rows = in_epochs(flow, data, 70).views["tested_cards"]
+    found = {
+        (row["card"], row["match_start"], row["match_end"]): (row["tries"], row["tried"], row["amount"]) for row in rows
+    }
+    expected = {}
+    for card, payments in sequences(data, "card").items():
+        place = 0
+        while place < len(payments):
+            many, tested = 0, None
+            while place + many < len(payments) and payments[place + many]["amount"] < 5:
+                many += 1
+            while many >= 3 and tested is None:  # as many small ones as possible; fewer where no large one follows
+                mean = sum(row["amount"] for row in payments[place : place + many]) / many
+                near = [row for row in payments if row["at"] - payments[place]["at"] <= timedelta(minutes=10)]
+                tested = next(
+                    (n for n in range(place + many, len(near)) if near[n]["amount"] > max(100, 10 * mean)), None
+                )
+                many -= tested is None
+            if tested is None:
+                place += 1
+                continue
+            tried = round(sum(row["amount"] for row in payments[place : place + many]), 2)
+            span = (card, payments[place]["at"], payments[tested]["at"])
+            expected[span] = (many, tried, payments[tested]["amount"])
+            place = tested + 1
+    assert found == expected and len(expected) >= 3
+
+
 def test_payments_abroad(story: Any) -> None:
     flow, data = story("payments_abroad")
     found = {(row["user"], row["match_start"]): row for row in in_epochs(flow, data, 60).views["payments_abroad"]}

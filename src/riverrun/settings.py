@@ -144,7 +144,9 @@ class Settings:
     alert_private_addresses: bool = _flag(
         False, "whether alerts may go to webhooks on this machine, in private networks and at link-local addresses"
     )
-    alert_to: tuple[str, ...] = _addresses("where operators are told that a run fails, is behind or drops late rows")
+    alert_to: tuple[str, ...] = _addresses(
+        "where operators are told that a run fails, is behind, drops late rows or switches rules off"
+    )
     alert_lag: int = _time("5 minutes", "operators are told when a run is more than this behind; 0: never")
     alert_late: int = _number(0, "operators are told when more late rows than this are dropped in a minute; 0: never")
     http_body_bytes: int = _size("16 MiB", "a larger HTTP body is refused; of a compressed one, both sizes count")

@@ -265,3 +265,19 @@ def test_a_port_that_is_taken_is_a_mistake(riverrun: Any) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         assert "is in use" in riverrun("demo", "--port", str(taken.getsockname()[1])).error
+
+
+@pytest.mark.slow
+def test_its_pages_show_a_bot_and_what_saved_searches_have_met(demo: Callable[..., Demo]) -> None:
+    running = demo("--rate", "300")
+    running.until_running()
+    url = running.told()["url"]
+
+    def page(view: str) -> str:
+        running.told()
+        answer = httpx.get(f"{url}/ui/views/{view}")
+        assert answer.status_code == 200
+        return answer.text
+
+    until(lambda: re.search(r"<td[^>]*>bot-7<", page("bots")), "a bot on the page of bots")
+    until(lambda: re.search(r"<td[^>]*>saved-user-", page("wanted")), "a saved search on the page of what is wanted")

@@ -1,4 +1,4 @@
-"""The flows that the recovery tests kill: a shop with windows, and a market with joins."""
+"""The flows that the recovery tests kill: a shop with windows, a market with joins, and a watch with patterns."""
 
 import os
 
@@ -13,6 +13,12 @@ SCHEMAS = {
     "orders": ("n bigint, customer string, product string, quantity bigint", "n"),
     "customers": ("customer string, city string", "customer"),
     "products": ("product string, price bigint", "product"),
+}
+
+WATCHED = {
+    "events": ("n bigint, user string, kind string, title string, at timestamp", "user"),
+    "rules": ("rule_id string, pattern string, define string, within string", "rule_id"),
+    "searches": ("query_id string, query string", "query_id"),
 }
 
 
@@ -81,4 +87,20 @@ def bank() -> Flow:
     flow.view("notes", notes)
     sums.append(notes.with_columns(all="1").group("all").agg(notes=total("amount")))
     flow.view("sums", sums[0].join(sums[1], "all").join(sums[2], "all").join(sums[3], "all"))
+    return flow
+
+
+def watch() -> Flow:
+    """A match, rules and stored searches over the same events, and a topic of what the rules find."""
+    flow = Flow("watch")
+    schema, _ = WATCHED["events"]
+    events = flow.stream("events", schema, time="at", key="user", lateness="10 seconds", idle=None)
+    rules, searches = (flow.table(name, WATCHED[name][0], key=WATCHED[name][1]) for name in ("rules", "searches"))
+    define = {"a": "kind = 'a'", "b": "kind = 'b' and n > a.n"}
+    measures = {"first": "a.n", "last": "b.n"}
+    flow.view("pairs", events.match("a -> b", by="user", within="20 seconds", define=define, measures=measures))
+    hits = events.match_rules(rules, by="user")
+    flow.view("hits", hits, key=["rule_id", "match_id"])
+    flow.topic("hits-log", hits, key="rule_id")
+    flow.view("wanted", events.percolate(searches, text="title").select("n", "query_id"))
     return flow

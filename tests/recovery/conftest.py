@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from oracles import recovery_market
+from oracles import recovery_market, recovery_watch
 from oracles.recovery_shop import Row, check_ledger, expected, held, orders
-from programs.recovery_flows import ORDERS, SCHEMAS
+from programs.recovery_flows import ORDERS, SCHEMAS, WATCHED
 from riverrun.river import River
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
@@ -256,6 +256,34 @@ class Market(Shop):
                 assert found[name] == value, name
 
 
+class WatchedEvents(Shop):
+    """The same for the flow with patterns: events, and rules and searches that are there before them."""
+
+    def _open(self, river: River, **topic: object) -> None:
+        for name, (schema, key) in WATCHED.items():
+            time = {"time": "at"} if name == "events" else {}
+            river.topic(name, schema, key=key, partitions=3, fsync="os", **time, **topic)
+        river.topic("rules").append(recovery_watch.rules())
+        river.topic("searches").append(recovery_watch.searches())
+
+    def feed(self, batches: int = 1) -> None:
+        with River(self.path) as river:
+            for _ in range(batches):
+                rows = recovery_watch.events(self._batches)
+                river.topic("events").append(rows)
+                self.rows += rows
+                self._batches += 1
+
+    def start(self, *options: object, failpoints: str = "") -> Flowing:
+        return super().start("--flow", "watch", *options, failpoints=failpoints)
+
+    def check(self, drained: Flowing) -> None:
+        with River(self.path, views=self.views) as river:
+            found, wanted = recovery_watch.held(river), recovery_watch.expected(self.rows)
+            for name, value in wanted.items():
+                assert value and found[name] == value, name
+
+
 @pytest.fixture(scope="session")
 def cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path | None:
     """An archive of Spark's classes, when so many JVMs will be started that making one is worth it."""
@@ -294,3 +322,8 @@ def a_shop(open_shop: Callable[..., Shop]) -> Shop:
 @pytest.fixture
 def a_market(open_shop: Callable[..., Shop]) -> Shop:
     return open_shop(Market)
+
+
+@pytest.fixture
+def a_watch(open_shop: Callable[..., Shop]) -> Shop:
+    return open_shop(WatchedEvents)

@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 
 import riverrun as rr
-from oracles import pattern_cases
-from oracles.pattern_cases import PatternCase
-from oracles.patterns import matches
 from riverrun.errors import Invalid
-from riverrun.patterns.language import refuse_endless
 from riverrun.testing import Advance, Crash, run_flow
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -260,50 +256,3 @@ def test_a_name_is_the_matchs_own() -> None:
     assert [row["match_start"] for row in result.topics["f.bumps.quarantine"]] == [at(1), at(2)]
     with pytest.raises(Invalid, match="cannot be the name of a match"):
         stream(rr.Flow("f")).match("a b? c", after="skip to last b").named("bumps and dents")
-
-
-def declarable(case: PatternCase) -> bool:
-    """Whether a flow accepts it, and rows of its matches are all in the view."""
-    if case.setting.within is None:
-        try:
-            refuse_endless(case.pattern, case.define)
-        except Invalid:
-            return False
-    return case.setting.limit > 100 and case.setting.after in ("skip past last", "skip to next")
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_crashes_and_epochs_change_nothing(seed: int) -> None:
-    rng = random.Random(seed)
-    case = pattern_cases.case(rng, history=0.4)
-    while not declarable(case):
-        case = pattern_cases.case(rng, history=0.4)
-    rows = [{**row, "k": key} for key in "pq" for row in pattern_cases.rows(rng, 8)]
-    rng.shuffle(rows)
-    flow = rr.Flow("f")
-    source = flow.stream(
-        "r",
-        "k string, time long, x long, y double, s string, d decimal(10,2), at timestamp",
-        time="at",
-        lateness="1 hour",
-    )
-    within = None if case.setting.within is None else f"{case.setting.within} seconds"
-    found = source.match(
-        case.text, define=case.define, by="k", within=within, after=case.setting.after, rows="all",
-        on_timeout=case.setting.timeouts,
-    )  # fmt: skip
-    flow.view("v", found)
-    script: list[Any] = []
-    for start in range(0, len(rows), 5):
-        if rng.random() < 0.5:
-            script.append(Crash(at=rng.choice(["host.stepped", "host.committed", "commit.begin", "commit.store"])))
-        script.append({"r": [{**row, "at": at(row["time"])} for row in rows[start : start + 5]]})
-    result = run_flow(flow, script, partitions=1).views["v"]
-    shown = sorted((row["k"], row["variable"], row["row_number"], row["time"]) for row in result)
-    expected = []
-    for key in "pq":
-        ordered = sorted((row for row in rows if row["k"] == key), key=lambda row: row["time"])
-        for match in matches(case.pattern, case.tests, ordered, case.setting):
-            taken = enumerate(match.taken, 1) if match.outcome in ("match", "timed out") else ()
-            expected += [(key, variable, number, ordered[place]["time"]) for number, (place, variable) in taken]
-    assert shown == sorted(expected), case

@@ -11,6 +11,8 @@ from riverrun.kernels.kernel import MIN_TIME, EpochClock
 from riverrun.kernels.rulebook import RuleLimits
 from riverrun.runtime.manifest import Manifest
 from riverrun.runtime.rule_figures import read_figures
+from riverrun.runtime.status import Lag
+from riverrun.runtime.stored_status import read_status
 from riverrun.state.directory import StateDirectory
 from riverrun.views import Last
 
@@ -46,3 +48,5 @@ def test_figures_of_rules(tmp_path: Path) -> None:
     assert wide.off is not None and "more than 1 open attempts" in wide.off
     assert pair.share + wide.share == 1.0
     assert read_figures(last_of(None), str(tmp_path)) == []
+    status = read_status("f", last_of(manifest), Lag(), str(tmp_path))
+    assert status.rules_off == {"wide": wide.off}
