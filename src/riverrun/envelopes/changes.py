@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ class Gathering:
                 made.append(pa.nulls(0, ddl.to_arrow(column.type)))
                 continue
             how, name = wires[column.name], f"c{number}"
-            values = [getattr(row, name) for row in rows]
+            values = list(map(attrgetter(name), rows))
             if how.unavailable is not None and how.unavailable in values:
                 missing = [place for place, value in enumerate(values) if value == how.unavailable]
                 for place in missing:

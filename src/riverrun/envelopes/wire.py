@@ -128,10 +128,12 @@ def _text(value: str | dict[str, Any] | list[Any]) -> str:
 
 
 def _booleans(values: list[Any]) -> pa.Array:
-    return pa.array(_each(values, bool), pa.bool_())
+    return pa.array(_each(values, bool) if int in set(map(type, values)) else values, pa.bool_())
 
 
 def _floats(values: list[Any]) -> list[Any]:
+    if str not in set(map(type, values)):
+        return values
     return [float(value) if type(value) is str else value for value in values]
 
 
@@ -146,13 +148,26 @@ def _day(value: int | str) -> int:
 
 def _moments(values: list[Any], unit: str | None, target: pa.DataType) -> pa.Array:
     kinds = set(map(type, values))
-    if str in kinds:
+    if str in kinds and int not in kinds and (read := _read_alike(values)) is not None:
+        counts = read.cast(pa.int64())
+    elif str in kinds:
         counts = pa.array(_each(values, lambda value: _micros(value, unit)), pa.int64())
     elif unit is None and int in kinds:
         raise _no_unit(next(value for value in values if value is not None))
     else:
         counts = _in_micros(pa.array(values, pa.int64()), unit or "us")
     return _within_calendar(counts.cast(target))
+
+
+def _read_alike(values: list[Any]) -> pa.Array | None:
+    """Moments that are all written with a zone, or all without; None where Arrow cannot read them all."""
+    texts = pa.array(values, pa.string())
+    for kind in (pa.timestamp("us", "UTC"), pa.timestamp("us")):
+        try:
+            return texts.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return None
 
 
 def _in_micros(counts: pa.Array, unit: str) -> pa.Array:

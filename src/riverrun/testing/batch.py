@@ -177,7 +177,7 @@ def _queried(flow: Flow, tables: Mapping[str, pa.Table], sql: Mapping[str, str])
 def _visible(flow: Flow, topic: str, table: pa.Table) -> pa.Table:
     sources = [node for node in flow.nodes if isinstance(node, Source) and node.topic == topic]
     tables = [node for node in sources if isinstance(node, TableSource)]
-    if tables and len(tables) == len(sources):
+    if tables and len(tables) == len(sources) and all(node.form == tables[0].form for node in tables):
         envelope = tables[0].envelope
         table = _last(table if envelope is None else _inside(envelope, table), list(tables[0].topic_key))
     return table.select([name for name in table.column_names if not name.startswith("_")])
@@ -187,7 +187,10 @@ def _inside(envelope: Envelope, messages: pa.Table) -> pa.Table:
     """The rows of the table that stand in messages; those that cannot be read are no part of it."""
     found = changes_in(envelope, messages)
     if found.kept.null_count < len(found.kept):
-        raise Invalid("messages without values that did not change have no query that they are the same as")
+        raise Invalid(
+            "some messages came without values that did not change, and no query over messages knows these",
+            hint="Use assert_same_batching, or compare with rows of your own",
+        )
     return pa.Table.from_batches([found.rows]).append_column(DELETED, pa.array(found.deleted))
 
 
