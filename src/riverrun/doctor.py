@@ -318,23 +318,14 @@ def check_flows(river: River) -> Iterator[Check]:
 
 def check_stores(river: River) -> Iterator[Check]:
     """Other stores that views are in: each answers."""
-    if "//" not in river.views_address and not os.path.exists(river.views_address):
-        return
-    try:
-        from riverrun.views.derived.routed import RoutedStore
+    from riverrun.doctor_flows import ask_stores
 
-        store = river.store
-        stores = store.derived_stores() if isinstance(store, RoutedStore) else []
-    except (RiverrunError, ImportError):
-        return  # the check of the home store says it
-    for one in stores:
-        try:
-            one.ping()
-        except RiverrunError as error:
+    for place, error in ask_stores(river):
+        if error is None:
+            yield Check("stores", "ok", f"{place} answers")
+        else:
             fix = error.hint or "Start it, or correct the address in the flow; epochs wait for it meanwhile"
             yield Check("stores", "failed", error.message, fix)
-        else:
-            yield Check("stores", "ok", f"{one.place} answers")
 
 
 def check_topic(river: River, name: str) -> Check:

@@ -53,6 +53,24 @@ def flow_states(river: River) -> Iterator[tuple[str, str | RiverrunError]]:
                 yield flow, error
 
 
+def ask_stores(river: River) -> Iterator[tuple[str, RiverrunError | None]]:
+    """Every other store that views are in, and why it does not answer; None where it does."""
+    from riverrun.views.derived.routed import RoutedStore
+
+    if "//" not in river.views_address and not os.path.exists(river.views_address):
+        return
+    try:
+        stores = river.store.derived_stores() if isinstance(river.store, RoutedStore) else []
+    except RiverrunError:  # which is said of the home store
+        return
+    for store in stores:
+        try:
+            store.ping()
+            yield store.place, None
+        except RiverrunError as error:
+            yield store.place, error
+
+
 def _state(river: River, store: Store, flow: str) -> str:
     try:
         return _fits(river, store, flow)
