@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+import psycopg2
 import pytest
 
 from postgres_server import logical_server
@@ -30,6 +35,7 @@ PLACES = (
     "capture.finished",
     "capture.confirm",
 )
+COMPARED = ["id", "n", "body", "_deleted", "_partition", "_offset"]
 FEW = ("capture.slotted", "capture.append", "capture.appended:2", "capture.chunked:2", "capture.confirm:2")
 
 
@@ -145,6 +151,54 @@ def test_killed_at_every_passage(loaded, place):
             break
     loaded.complete()
     loaded.check()
+
+
+@pytest.mark.recovery
+@pytest.mark.timeout(600)
+def test_a_snapshot_of_a_million_rows_beside_writes_killed_five_times(shop):
+    shop.sql("create table wide (id int primary key, n int, body text)")
+    shop.sql("insert into wide select i, 0, 'row ' || i from generate_series(1, 1000000) i")
+    stopped = threading.Event()
+
+    def write() -> None:
+        dice = random.Random(3)
+        with closing(psycopg2.connect(shop.url)) as db, db.cursor() as cursor:
+            while not stopped.is_set():
+                key = dice.randrange(1, 1_000_000)
+                cursor.execute("update wide set n = n + 1 where id between %s and %s", (key, key + 50))
+                cursor.execute("update wide set id = -id where id = %s", (key + 60,))
+                cursor.execute("delete from wide where id = %s", (key + 70,))
+                db.commit()
+                time.sleep(0.005)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        command = [
+            sys.executable,
+            str(PROGRAM),
+            str(shop.path / "river"),
+            shop.url,
+            shop.name,
+            "wide",
+            "--chunk",
+            "50000",
+        ]
+        for _ in range(5):
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+                assert process.stdout is not None
+                assert process.stdout.readline() == "runs\n"
+                time.sleep(0.6)
+                process.kill()
+    finally:
+        stopped.set()
+        writer.join()
+    subprocess.run([*command, "--once"], check=True, stdout=subprocess.DEVNULL)
+    rows = pl.from_arrow(shop.river.topic(f"{shop.name}.public.wide").read(columns=COMPARED))
+    assert isinstance(rows, pl.DataFrame)
+    newest = rows.sort("_partition", "_offset").group_by("id").last().filter(~pl.col("_deleted"))
+    source = pl.DataFrame(shop.sql("select id, n, body from wide"), schema=["id", "n", "body"], orient="row")
+    assert newest.select(pl.col("id", "n").cast(pl.Int64), "body").sort("id").equals(source.sort("id"))
 
 
 def test_a_server_that_restarts_and_a_connection_that_is_cut(tmp_path):

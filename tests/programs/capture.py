@@ -16,9 +16,15 @@ arguments.add_argument("tables", nargs="+")
 arguments.add_argument("--once", action="store_true")
 arguments.add_argument("--chunk", type=int, default=50)
 arguments.add_argument("--part", type=int, default=40)
+arguments.add_argument("--segment", type=int, default=Settings().segment_bytes)
 asked = arguments.parse_args()
 
-settings = replace(Settings(), capture_chunk_rows=asked.chunk, capture_transaction_rows=asked.part)
+settings = replace(
+    Settings(),
+    capture_chunk_rows=asked.chunk,
+    capture_transaction_rows=asked.part,
+    segment_bytes=asked.segment,
+)
 with River(asked.river, settings=settings) as river:
     capture = river.capture(asked.address, asked.tables, asked.name)
     told = []
