@@ -9,7 +9,6 @@ A TRUNCATE is an envelope with the key `{}`, and a tombstone for every key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
@@ -31,11 +30,11 @@ from riverrun.capture.changes import (
 from riverrun.capture.expansion import OldValues
 from riverrun.capture.topics import topic_name
 from riverrun.columns import DELETED, TIME, TRANSACTION
+from riverrun.envelopes.encoding import encode_key, encode_message, written_values
 from riverrun.log.codec import MOMENT
 from riverrun.log.spec import TopicSpec
 
 UNAVAILABLE = "__debezium_unavailable_value"
-_encode = msgspec.json.Encoder(decimal_format="string").encode
 
 Line = tuple[str, str | None, int]  # key, envelope (None: a tombstone), time
 
@@ -131,7 +130,7 @@ class Envelopes:
 
     def _key(self, row: dict[str, Any], table: CapturedTable) -> str:
         names = _source_names(table)
-        return _encode({names[name]: row[names[name]] for name in table.key}).decode()
+        return encode_key({names[name]: row[names[name]] for name in table.key})
 
     def _source(
         self, table: CapturedTable, at: int, position: str, transaction: str | None, snapshot: bool
@@ -153,15 +152,8 @@ class Envelopes:
         op: str, before: dict[str, Any] | None, after: dict[str, Any] | None, source: dict[str, Any], at: int
     ) -> str:
         transaction = source["txId"]
-        whole = {
-            "before": before,
-            "after": after,
-            "source": source,
-            "op": op,
-            "ts_ms": at // 1000,
-            "transaction": None if transaction is None else {"id": str(transaction)},
-        }
-        return _encode(whole).decode()
+        begun = None if transaction is None else {"id": str(transaction)}
+        return encode_message(op, before, after, source, at // 1000, begun)
 
 
 def _source_names(table: CapturedTable) -> dict[str, str]:
@@ -170,7 +162,7 @@ def _source_names(table: CapturedTable) -> dict[str, str]:
 
 def _values(rows: pa.RecordBatch, names: dict[str, str]) -> list[dict[str, Any]]:
     """Rows as JSON has them, under the names of the source."""
-    columns = [(names[name], _plain(rows.column(name))) for name in rows.schema.names]
+    columns = [(names[name], written_values(rows.column(name))) for name in rows.schema.names]
     return [dict(zip([name for name, _ in columns], values, strict=True)) for values in _rows(columns, rows.num_rows)]
 
 
@@ -178,19 +170,8 @@ def _rows(columns: Sequence[tuple[str, list[Any]]], count: int) -> Iterator[tupl
     return zip(*(values for _, values in columns), strict=True) if columns else iter([()] * count)
 
 
-def _plain(column: pa.Array) -> list[Any]:
-    kind = column.type
-    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None):
-        numbers: list[Any] = column.cast(pa.int32() if pa.types.is_date(kind) else pa.int64()).to_pylist()
-        return numbers
-    if pa.types.is_timestamp(kind):
-        return [None if value is None else _text(value) for value in column.to_pylist()]
-    values: list[Any] = column.to_pylist()
-    return values
-
-
 def _typed(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Values of envelopes as they were: the way back from `_plain`."""
+    """Values of envelopes as they were: the way back from `written_values`."""
     if pa.types.is_date(kind):
         return pa.array(values, pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind) and kind.tz is None:
@@ -198,10 +179,6 @@ def _typed(values: list[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind) or pa.types.is_decimal(kind):
         return pa.array(values, pa.string()).cast(kind)
     return pa.array(values, kind)
-
-
-def _text(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _batch(lines: Sequence[Line]) -> pa.RecordBatch:

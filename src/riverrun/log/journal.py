@@ -192,7 +192,6 @@ class Journal:
 
     def _open_files(self) -> None:
         self._closed = False
-        self._pid = os.getpid()
         self._threads = threading.Lock()
         self._writer: SegmentWriter | None = None
         self._tracked: Producers | None = None

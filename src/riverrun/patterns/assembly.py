@@ -194,7 +194,7 @@ class ConditionAssembly:
                 return BOOLEAN
             case Call("coalesce" | "ifnull" | "nvl", (first, *rest)) if rest:
                 return self.common(tree, [first, *rest], [Op.COALESCE] * len(rest))
-            case Call("case" | "if" | "iff", parts):
+            case Call("case" | "if", parts):
                 return self.choice(tree, parts)
             case Call("greatest" | "least" as name, (first, *rest)) if rest:
                 kind = self.kind_of(tree, [first, *rest])

@@ -19,7 +19,7 @@ DIGITS = 18
 SEES_NULLS = frozenset(
     (
         *("isnull", "isnotnull", "coalesce", "ifnull", "nvl", "nvl2", "case", "if"),
-        *("iff", "<=>", "and", "or", "greatest", "least", "concat_ws"),
+        *("<=>", "and", "or", "greatest", "least", "concat_ws"),
         *(
             "array",
             "named_struct",

@@ -57,9 +57,6 @@ class Committer:
         self._rebuild = rebuild
         self._home = os.path.basename(home)
         self._state = StateDirectory(f"{home}/state")
-        views = flow.views.values()
-        whole = (end.name + suffix for end in views if end.node.is_table or (end.keeps_all and not end.node.retracts))
-        self._whole = frozenset(whole)
         self.last = store.last(self._name, rebuild)
         self._base = Manifest.decode(self.last.manifest).base if self.last.manifest else 0
 

@@ -24,7 +24,6 @@ _TAIL = 25
 _FOUND = 25
 _LOOKED = 200_000  # rows of a partition that are looked through for a key
 _ORDER = [("_received", "descending"), ("_partition", "ascending"), ("_offset", "descending")]
-_PLACE = ("_partition", "_offset", "_received")
 
 
 def draw(history: History, asked: Asked) -> Drawn:
