@@ -3,12 +3,14 @@
 RiverrunError
 ├── Invalid            an argument, a name, a schema or a row that cannot be accepted (also a ValueError)
 │   ├── RecordTooLarge
+│   ├── Misfit         envelopes.connect: a declared column is something else by the schema in a message
 │   ├── Misplaced      flow.relation: a method that a stream or a table does not have (also an AttributeError)
 │   ├── NotQuick       search.quick: a stored search that has more to it than words
 │   ├── NoZone         log.times: a time that may be meant in any zone
 │   ├── PortInUse      another program listens there
 │   ├── QueryError     search.parsing: a stored search that cannot be read
 │   ├── UnknownSyntax  flow.syntax: an expression in words that only Spark reads
+│   │   └── TooDeep    flow.syntax: brackets within brackets, more than anybody reads
 │   ├── Unmatched      expressions.regex: a regular expression that Java reads in another way
 │   └── Unverified     expressions.forms: an expression that only Spark computes
 ├── NotFound           a topic, view, group or column that does not exist (also a LookupError)

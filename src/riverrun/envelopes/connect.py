@@ -10,6 +10,7 @@ from riverrun import ddl
 from riverrun.envelopes import wire
 from riverrun.envelopes.envelope import Envelope
 from riverrun.envelopes.wire import Wire
+from riverrun.errors import Invalid
 
 _UNITS = {
     "io.debezium.time.Timestamp": "ms",
@@ -48,7 +49,7 @@ Columns = tuple[tuple[str, Told], ...]
 """What a schema says of each column. Schemas of many versions may say the same."""
 
 
-class Misfit(Exception):
+class Misfit(Invalid):
     """A declared column is something else by the schema in the message."""
 
 
