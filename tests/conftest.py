@@ -44,7 +44,9 @@ SCHEMA = "k string, n bigint, at timestamp"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With several test processes, one of them runs everything that starts Spark: one session, one after the other. Tests
     of `make test-recovery` take their time."""
-    for test in {item.obj for item in items if hypothesis.is_hypothesis_test(getattr(item, "obj", None))}:
+    for test in {
+        item.obj for item in items if hasattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings")
+    }:
         asked = test._hypothesis_internal_use_settings or hypothesis.settings.default
         share = max(round(asked.max_examples * SHARE), 3)
         test._hypothesis_internal_use_settings = hypothesis.settings(asked, max_examples=share)
