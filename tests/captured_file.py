@@ -26,7 +26,7 @@ class FileShop(Shop):
 
     def sql(self, text: str, *values: Any) -> list[Any]:
         """One statement with values, or several."""
-        if values or text.lstrip().lower().startswith(("select", "pragma")):
+        if values or (text.lstrip().lower().startswith(("select", "pragma", "begin", "commit")) and ";" not in text):
             return self.db.execute(text, values).fetchall()
         self.db.executescript(text)
         return []

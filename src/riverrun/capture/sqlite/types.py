@@ -116,4 +116,4 @@ def _decimal(text: str | None, unit: Decimal, limit: Decimal) -> Decimal | None:
             value = None if text is None else Decimal(text).quantize(unit)
     except InvalidOperation:
         return None
-    return value if value is not None and abs(value) < limit else None
+    return value if value is not None and value.is_finite() and abs(value) < limit else None
