@@ -181,7 +181,7 @@ def test_every_kind_of_value(shop):
 
 
 def test_values_of_types():
-    assert [topic_type(kind) for kind in ("VARCHAR(20)", "tinyint", "DECIMAL(50,2)", "numeric(5)", "FLOAT", "date", "BLOB")] == [
+    assert [topic_type(kind) for kind in ("VARCHAR(20)", "tinyint", "interval", "numeric(5)", "FLOAT", "date", "BLOB")] == [
         "string", "bigint", "string", "decimal(5,0)", "double", "string", "binary"
     ]  # fmt: skip
     assert topic_type("numeric", "38,9") == "decimal(38,9)"

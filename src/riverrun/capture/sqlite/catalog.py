@@ -109,11 +109,6 @@ def _table(
     if primary is None and rowid is None:
         return TableTrouble(name, f"{name} has columns named rowid, _rowid_ and oid", "Rename one of them")
     place = tuple(primary) if primary is not None else (str(rowid),)
-    types = {column.source: column.type for column in made}
-    if not whole:
-        odd = " or ".join(f"not {_is_key(column, types[column])}" for column in key)
-        if db.execute(f"select 1 from {quote(name)} where {odd} limit 1").fetchone():
-            return odd_key(name, key)
     others = tuple(one for one in constraints if set(one.columns) != {(column, "BINARY") for column in key})
     captured = CapturedTable((name,), made, tuple(column_name(column) for column in key), _estimate(db, name, rowid))
     return SqliteTable(captured, tuple(key), place, others, whole)
@@ -131,9 +126,24 @@ def key_condition(table: SqliteTable) -> str | None:
 
 
 def _is_key(column: str, kind: str) -> str:
-    if kind in ("bigint", "boolean"):
-        return f"typeof({quote(column)}) = 'integer'"
-    return f"{quote(column)} is not null"
+    return f"{quote(column)} is not null" if _is_any(kind) else f"typeof({quote(column)}) = 'integer'"
+
+
+def _is_any(kind: str) -> bool:
+    return kind not in ("bigint", "boolean")
+
+
+def find_odd_key(db: sqlite3.Connection, table: SqliteTable) -> TableTrouble | None:
+    """Whether the table has a row whose key cannot be one."""
+    if table.whole_key:
+        return None
+    types = {column.source: column.type for column in table.captured.columns}
+    odd = " or ".join(
+        f"{quote(column)} is null" if _is_any(types[column]) else f"typeof({quote(column)}) <> 'integer'"
+        for column in table.key
+    )
+    found = db.execute(f"select 1 from {quote(table.name)} where {odd} limit 1").fetchone()
+    return None if found is None else odd_key(table.name, table.key)
 
 
 def odd_key(table: str, key: Sequence[str]) -> TableTrouble:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from riverrun.capture.changes import CapturedTable, TableTrouble
 from riverrun.capture.sqlite.catalog import SqliteTable
-from riverrun.capture.sqlite.installation import Installation, Layout, brought_up_to_date
+from riverrun.capture.sqlite.installation import ChangeLayout, Installation, brought_up_to_date
 
 
 def evolved(
@@ -13,7 +13,7 @@ def evolved(
     now: SqliteTable | None,
     trouble: TableTrouble | None,
     reached: int,
-) -> Layout | TableTrouble:
+) -> ChangeLayout | TableTrouble:
     """New triggers where a table needs them, or why it cannot go on. `told` is how the capture knows it."""
     if now is None:
         renamed = _other_name(installation, told.id)

@@ -18,7 +18,7 @@ from riverrun.capture.sqlite.catalog import SqliteTable
 from riverrun.capture.sqlite.session import quote
 from riverrun.capture.sqlite.triggers import (
     SALT_BITS,
-    Names,
+    SourceNames,
     mark_sql,
     missing_columns,
     replaced_columns,
@@ -33,7 +33,7 @@ _TRIGGERS = "select name, tbl_name from sqlite_master where type = 'trigger' and
 
 
 @dataclass(frozen=True)
-class Layout:
+class ChangeLayout:
     """Which columns the values of a change are of."""
 
     number: int
@@ -59,7 +59,7 @@ class Installation:
 
     def __init__(self, db: sqlite3.Connection, capture: str) -> None:
         self._db = db
-        self.names = Names(capture)
+        self.names = SourceNames(capture)
 
     def identity(self) -> str | None:
         """Who this source is, as the capture has named it; None: it is not known here."""
@@ -126,7 +126,7 @@ class Installation:
         self._db.execute(f"update {quote(self.names.state)} set confirmed = ?", (noted,))
         return done
 
-    def install(self, table: SqliteTable, refresh_after: int | None = None) -> Layout:
+    def install(self, table: SqliteTable, refresh_after: int | None = None) -> ChangeLayout:
         """New triggers for a table in place of those it has. What was written down after `refresh_after` by the old ones
         lacks values of columns that are new, so that those rows are written down once more."""
         self._widen(self.names.changes, values(len(table.captured.columns)))
@@ -142,9 +142,9 @@ class Installation:
             self._db.execute(statement)
         if refresh_after is not None:
             self._refresh(table, number, before, refresh_after)
-        return Layout(number, table.name, table.captured.columns)
+        return ChangeLayout(number, table.name, table.captured.columns)
 
-    def _refresh(self, table: SqliteTable, number: int, before: Sequence[Layout], after: int) -> None:
+    def _refresh(self, table: SqliteTable, number: int, before: Sequence[ChangeLayout], after: int) -> None:
         for layout in before:
             slots = {column.source: f"v{place}" for place, column in enumerate(layout.columns)}
             if not set(table.key) <= set(slots):
@@ -159,11 +159,11 @@ class Installation:
         """Let a change of no row stand where a table began to look different."""
         self._db.execute(mark_sql(self.names, layout, MARK))
 
-    def layouts(self) -> dict[int, Layout]:
+    def layouts(self) -> dict[int, ChangeLayout]:
         """Every layout by its number."""
         rows = self._db.execute(f'select layout, "table", columns from {quote(self.names.layouts)}').fetchall()
         return {
-            number: Layout(number, table, tuple(CapturedColumn(*column) for column in json.loads(columns)))
+            number: ChangeLayout(number, table, tuple(CapturedColumn(*column) for column in json.loads(columns)))
             for number, table, columns in rows
         }
 
@@ -232,7 +232,7 @@ class Installation:
 
 def brought_up_to_date(
     installation: Installation, table: SqliteTable, known: Collection[str], after: int, told: CapturedTable | None
-) -> Layout | TableTrouble:
+) -> ChangeLayout | TableTrouble:
     """The triggers of a table as it is now. One that was captured before and has lost its triggers has lost changes;
     `told` is how the capture knows it."""
     mine = [one for one in installation.layouts().values() if one.table == table.name]

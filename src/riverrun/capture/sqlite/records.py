@@ -7,7 +7,8 @@ kill, more may have come: so each change has its own sequence, and a topic leave
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from riverrun import ddl
 from riverrun.capture.changes import CapturedTable, ChangeBatch, TableChanges, TableTrouble, Transactions
 from riverrun.capture.sqlite.catalog import odd_key
-from riverrun.capture.sqlite.installation import MARK, Layout, position_of
+from riverrun.capture.sqlite.installation import MARK, ChangeLayout, position_of
 from riverrun.capture.sqlite.types import converted
 
 FIXED = 5  # n, layout, op, at, salt; then values
@@ -30,7 +31,7 @@ def sequence_of(number: int) -> int:
 
 def batch_of(
     rows: Sequence[tuple[Any, ...]],
-    layouts: Mapping[int, Layout],
+    layouts: Mapping[int, ChangeLayout],
     tables: Mapping[str, CapturedTable],
     is_part: bool,
     grown: Sequence[CapturedTable] = (),
@@ -69,11 +70,12 @@ def batch_of(
 
 
 def _changes(
-    layout: Layout, table: CapturedTable, columns: Sequence[Sequence[Any]], at: np.ndarray, ops: np.ndarray
+    layout: ChangeLayout, table: CapturedTable, columns: Sequence[Sequence[Any]], at: np.ndarray, ops: np.ndarray
 ) -> TableChanges:
     places = at.tolist()
+    chosen = (lambda values: values) if len(at) == len(ops) else _chooser(places)
     arrays = [
-        converted([columns[FIXED + place][i] for i in places], column.type, column.name in table.key)
+        converted(chosen(columns[FIXED + place]), column.type, column.name in table.key)
         for place, column in enumerate(layout.columns)
     ]
     return TableChanges(
@@ -82,6 +84,12 @@ def _changes(
         ops[at].astype(np.uint8),
         at,
     )
+
+
+def _chooser(places: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    if len(places) == 1:
+        return lambda values: [values[places[0]]]
+    return itemgetter(*places)
 
 
 def arrow_schema(columns: Sequence[Any]) -> pa.Schema:

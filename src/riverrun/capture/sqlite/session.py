@@ -12,6 +12,7 @@ from riverrun.errors import Busy, DiskFull, Invalid, NotFound, RiverrunError, Tr
 
 PREFIX = "sqlite:"
 _PATIENCE = 5.0  # seconds that another writer is waited for
+_HURRY = 0.1
 
 
 def path_of(address: str) -> str:
@@ -73,10 +74,10 @@ def writing(db: sqlite3.Connection, what: str) -> Iterator[None]:
         db.execute("begin immediate")
         try:
             yield
+            db.commit()
         except BaseException:
             db.rollback()
             raise
-        db.commit()
 
 
 @contextmanager
@@ -88,6 +89,16 @@ def reading(db: sqlite3.Connection, what: str) -> Iterator[None]:
             yield
         finally:
             db.rollback()
+
+
+@contextmanager
+def hurrying(db: sqlite3.Connection) -> Iterator[None]:
+    """Nobody is waited for inside: what is not done now is done later."""
+    db.execute(f"pragma busy_timeout = {int(_HURRY * 1000)}")
+    try:
+        yield
+    finally:
+        db.execute(f"pragma busy_timeout = {int(_PATIENCE * 1000)}")
 
 
 def quote(name: str) -> str:

@@ -9,12 +9,12 @@ from typing import Any
 
 from riverrun.capture.changes import CapturedTable, ChangeBatch, SourceHealth, TableChunk, TableTrouble
 from riverrun.capture.postgres.types import check_decimal
-from riverrun.capture.sqlite.catalog import SqliteTable, find_tables
+from riverrun.capture.sqlite.catalog import SqliteTable, find_odd_key, find_tables
 from riverrun.capture.sqlite.chunks import SqliteChunks
 from riverrun.capture.sqlite.evolution import evolved
-from riverrun.capture.sqlite.installation import Installation, Layout, brought_up_to_date, number_of
+from riverrun.capture.sqlite.installation import ChangeLayout, Installation, brought_up_to_date, number_of
 from riverrun.capture.sqlite.records import batch_of, sequence_of
-from riverrun.capture.sqlite.session import PREFIX, connect, explaining, path_of, quote, reading, writing
+from riverrun.capture.sqlite.session import PREFIX, connect, explaining, hurrying, path_of, quote, reading, writing
 from riverrun.capture.sqlite.triggers import SALT_BITS
 from riverrun.errors import Busy, Conflict, Transient
 from riverrun.failpoints import failpoint
@@ -48,13 +48,13 @@ class SqliteSource:
         self._bell.watch(os.path.dirname(self._path))  # the log of writes comes and goes beside the file
         self._tables: dict[str, SqliteTable] = {}  # as they are
         self._told: dict[str, CapturedTable] = {}  # as the capture knows them
-        self._layouts: dict[int, Layout] = {}
+        self._layouts: dict[int, ChangeLayout] = {}
         self._schema: int | None = None
         self._grown: list[CapturedTable] = []
         self._troubles: list[TableTrouble] = []
         self._part_rows: Callable[[int], int] = lambda _: 1
         self._confirmed = 0
-        self._row_bytes = 0.0
+        self._row_bytes = 64.0  # about, until some were seen
         self.reached = 0
         self.sent = 0  # nobody confirms anything but us
 
@@ -69,8 +69,9 @@ class SqliteSource:
     def describe(self, tables: Sequence[str]) -> tuple[list[CapturedTable], list[TableTrouble]]:
         with reading(self._db, "the tables cannot be looked at"):
             found, troubles = find_tables(self._db, tables, self._keys, self._decimal)
-        self._tables = {table.name: table for table in found}
-        return [table.captured for table in found], troubles
+            odd = {table.name: trouble for table in found if (trouble := find_odd_key(self._db, table)) is not None}
+        self._tables = {table.name: table for table in found if table.name not in odd}
+        return [table.captured for table in self._tables.values()], [*troubles, *odd.values()]
 
     def has_slot(self) -> bool:
         with reading(self._db, f"{self._path} cannot be read"):
@@ -230,10 +231,10 @@ class SqliteSource:
     def confirm(self, position: int) -> None:
         if position <= self._confirmed:
             return
+        done = False
         try:
-            done = False
             while not done:
-                with writing(self._db, "changes cannot be taken away"):
+                with hurrying(self._db), writing(self._db, "changes cannot be taken away"):
                     done = self._installation.remove_changes(position, _REMOVED)
         except Busy:
             return  # they stay until the next time

@@ -22,7 +22,7 @@ SALT_BITS = 16
 _SALT = f"random() & {(1 << SALT_BITS) - 1}"
 
 
-class Names:
+class SourceNames:
     """What a capture calls its tables and triggers in the source. A capture's name has no dots."""
 
     def __init__(self, capture: str) -> None:
@@ -41,7 +41,7 @@ def values(count: int) -> list[str]:
     return [f"v{place}" for place in range(count)]
 
 
-def tables_sql(names: Names) -> list[str]:
+def tables_sql(names: SourceNames) -> list[str]:
     """The capture's own tables. Columns for values have no type, so that a value stays exactly what it is."""
     return [
         f"create table {quote(names.changes)} (n integer primary key autoincrement, layout integer not null,"
@@ -51,13 +51,13 @@ def tables_sql(names: Names) -> list[str]:
     ]
 
 
-def triggers_sql(names: Names, table: SqliteTable, layout: int) -> dict[str, str]:
+def triggers_sql(names: SourceNames, table: SqliteTable, layout: int) -> dict[str, str]:
     """The triggers of a table by their names. The values of its columns are in v0, v1, … in order."""
     # In capitals, as SQLite writes it down: what is there is compared with this.
     return {names.trigger(layout, event): sql for event, sql in _triggers(names, table, layout)}
 
 
-def _triggers(names: Names, table: SqliteTable, layout: int) -> Iterator[tuple[str, str]]:
+def _triggers(names: SourceNames, table: SqliteTable, layout: int) -> Iterator[tuple[str, str]]:
     on = quote(table.name)
     gone = _gone(names, table, layout) if table.others else ""
     row = _row(names, table, layout)
@@ -84,7 +84,7 @@ def _triggers(names: Names, table: SqliteTable, layout: int) -> Iterator[tuple[s
             yield event, f"CREATE TRIGGER {quote(names.trigger(layout, event))} {head} begin {note}end"
 
 
-def row_sql(names: Names, table: SqliteTable, layout: int, op: str, where: str) -> str:
+def row_sql(names: SourceNames, table: SqliteTable, layout: int, op: str, where: str) -> str:
     """Write down what rows of a table are now."""
     columns = [column.source for column in table.captured.columns]
     taken = ", ".join(f"{quote(table.name)}.{quote(column)}" for column in columns)
@@ -95,12 +95,12 @@ def row_sql(names: Names, table: SqliteTable, layout: int, op: str, where: str) 
     )
 
 
-def mark_sql(names: Names, layout: int, op: int) -> str:
+def mark_sql(names: SourceNames, layout: int, op: int) -> str:
     """A change of no row."""
     return f"insert into {quote(names.changes)} (layout, op, at, salt) values ({layout}, {op}, {_NOW}, {_SALT})"
 
 
-def _row(names: Names, table: SqliteTable, layout: int) -> Callable[[str], str]:
+def _row(names: SourceNames, table: SqliteTable, layout: int) -> Callable[[str], str]:
     where = " and ".join(f"{quote(table.name)}.{_place(one)} is new.{_place(one)}" for one in table.place)
     return lambda op: row_sql(names, table, layout, op, where)
 
@@ -109,7 +109,7 @@ def _place(name: str) -> str:
     return name if name in ("rowid", "_rowid_", "oid") else quote(name)
 
 
-def _delete(names: Names, table: SqliteTable, layout: int) -> Callable[[str], str]:
+def _delete(names: SourceNames, table: SqliteTable, layout: int) -> Callable[[str], str]:
     sources = [column.source for column in table.captured.columns]
     into = ", ".join(f"v{sources.index(key)}" for key in table.key)
     old = ", ".join(f"old.{quote(key)}" for key in table.key)
@@ -135,7 +135,7 @@ def replaced_columns(count: int) -> list[str]:
     return [f"k{place}" for place in range(count)]
 
 
-def _note(names: Names, table: SqliteTable, layout: int) -> str:
+def _note(names: SourceNames, table: SqliteTable, layout: int) -> str:
     """Before a row comes: those that stand in its way."""
     name, noted = quote(table.name), quote(names.replaced)
     into = replaced_columns(len(table.key))
@@ -151,7 +151,7 @@ def _note(names: Names, table: SqliteTable, layout: int) -> str:
     return statements
 
 
-def _gone(names: Names, table: SqliteTable, layout: int) -> str:
+def _gone(names: SourceNames, table: SqliteTable, layout: int) -> str:
     """After it has come: those that are there no longer were replaced by it."""
     noted = quote(names.replaced)
     sources = [column.source for column in table.captured.columns]

@@ -4,7 +4,7 @@ A column is of the type that it was declared with; a value may be of another one
 
 | SQLite | topic | |
 |---|---|---|
-| INTEGER, BIGINT and whatever else has INT in it | bigint | what is no whole number is null |
+| INTEGER, INT, BIGINT, INT8 and the like | bigint | what is no whole number is null |
 | BOOLEAN, BOOL | boolean | 0 is false, other whole numbers are true; everything else is null |
 | REAL, DOUBLE, FLOAT | double | infinity stays; what is no number is null |
 | DECIMAL(p,s), NUMERIC(p,s), p up to 38 | decimal(p,s) | rounded to the scale; what is no number or does not fit is null |
@@ -31,6 +31,7 @@ Value = int | float | bytes | None  # text comes as its bytes
 
 _PRECISE = 38
 _SIZED = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+_WHOLE = re.compile(r"(?<!PO)INT(EGER)?\d*\b")  # SQLite takes a POINT and an INTERVAL for whole numbers, too
 _ODD = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError)
 
 
@@ -49,7 +50,7 @@ def topic_type(declared: str, decimal: str | None = None) -> str:
         return f"decimal({decimal})" if decimal else "string"
     if kind in ("BOOLEAN", "BOOL"):
         return "boolean"
-    if "INT" in kind:
+    if _WHOLE.search(kind):
         return "bigint"
     if any(name in kind for name in ("CHAR", "CLOB", "TEXT")):
         return "string"
