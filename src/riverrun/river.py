@@ -263,7 +263,8 @@ class River:
         decimal: str | None = None,
         resnapshot: Sequence[str] = (),
     ) -> Capture:
-        """The changes of a database's tables as topics `<name>.<schema>.<table>`, exactly once; see docs/databases.md.
+        """The changes of a database's tables as topics `<name>.<schema>.<table>` (of SQLite `<name>.<table>`), exactly once; see
+        docs/databases.md.
 
         Nothing happens before `run()`, which goes on until `stop()`, or `with capture:`, which does it in the background.
         `snapshot` says whether what tables have already is read first ("initial"), never, or at every start; `keys` names

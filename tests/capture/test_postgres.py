@@ -299,7 +299,7 @@ def test_a_slot_that_another_river_uses(shop, tmp_path):
     with shop.capture("orders") as capture:
         wait_for(lambda: capture.status()["state"] == "streaming")
         with rr.River(str(tmp_path / "other")) as other:
-            with pytest.raises(Conflict, match="a replication slot for a capture named .* already"):
+            with pytest.raises(Conflict, match="keeps its changes for a capture named .* already"):
                 other.capture(shop.url, ["orders"], shop.name).run(once=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -135,8 +136,8 @@ class Captured:
         elif progress.identity is None:
             if self._database.has_slot():
                 raise Conflict(
-                    f"the source has a replication slot for a capture named {self._request.name} already, and it is not of"
-                    " this river",
+                    f"the source keeps its changes for a capture named {self._request.name} already, and it is not of this"
+                    " river",
                     hint="Give the capture another name, or, if nobody uses it, begin with: --resnapshot all",
                 )
             progress.identity = identity
@@ -275,6 +276,7 @@ class Captured:
     def _health(self) -> None:
         health = self._database.health([one.table for one in self._destinations.values() if not one.stopped])
         self._source_position, self.status.held_bytes = health.position, health.held_bytes
+        self._scale = health.scale
         for trouble in health.troubles:
             self._stopped(trouble)
 
@@ -284,7 +286,7 @@ class Captured:
         status.reason = None
         status.position = self._database.show(self._confirmed)
         end = max(self._source_position, self._confirmed)
-        status.lag_bytes = end - self._confirmed
+        status.lag_bytes = math.ceil((end - self._confirmed) * self._scale)
         behind = status.lag_bytes > 0 and self._commit_time is not None
         status.lag_seconds = max(wall_clock() - (self._commit_time or 0), 0) / 1e6 if behind else 0.0
         rates = self._rates.note({name: one.rows for name, one in self._destinations.items()})

@@ -145,6 +145,7 @@ class SourceHealth:
     position: int  # where its log ends
     held_bytes: int | None = None  # what it keeps on its disk for this capture
     troubles: Sequence[TableTrouble] = ()
+    scale: float = 1.0  # bytes of its log, about, for each step of a position
 
 
 class CaptureSource(Protocol):

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from riverrun.capture.changes import CaptureSource
+from riverrun.capture.sqlite.source import SqliteSource
 from riverrun.errors import Invalid, Unavailable, how_to_install
 
-KINDS = ("postgresql", "postgres")
+KINDS = ("postgresql", "postgres", "sqlite")
+SQLITE = "sqlite:"
 
 
 def check_address(address: object) -> str:
     """An address that can be captured. What it says is not shown: a password may be in it."""
     if not isinstance(address, str) or address.partition(":")[0] not in KINDS:
         raise Invalid(
-            "not an address of a database that can be captured", hint="Write postgresql://login@host/database"
+            "not an address of a database that can be captured",
+            hint="Write postgresql://login@host/database, or sqlite:PATH",
         )
     return address
 
@@ -27,6 +30,8 @@ def open_database(
     decimal: str | None = None,
 ) -> CaptureSource:
     """Connect to a source."""
+    if address.startswith(SQLITE):
+        return open_sqlite(address, name, keys, publication, decimal)
     try:
         from riverrun.capture.postgres.source import PostgresSource
     except ImportError as error:
@@ -35,3 +40,18 @@ def open_database(
             hint=f"Install it: {how_to_install('capture')}",
         ) from None
     return PostgresSource(address, name, keys, publication, decimal)
+
+
+def open_sqlite(
+    address: str,
+    name: str,
+    keys: Mapping[str, Sequence[str]] | None = None,
+    publication: str | None = None,
+    decimal: str | None = None,
+) -> SqliteSource:
+    """Open a file; what it needs is there already."""
+    if not address.startswith(SQLITE):
+        raise Invalid("only SQLite has triggers to install", hint="Write sqlite:PATH; other databases need none")
+    if publication is not None:
+        raise Invalid("a publication is PostgreSQL's; SQLite has none", hint="Leave it out")
+    return SqliteSource(address, name, keys, decimal)

@@ -1,4 +1,4 @@
-"""`riverrun capture postgresql://…`: the changes of a database as topics, in the foreground, until it is stopped."""
+"""`riverrun capture ADDRESS`: the changes of a database as topics, in the foreground, until it is stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from riverrun import figures
 from riverrun.cli.interruption import Interrupted, interruptible
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import note, print_json, print_line
-from riverrun.errors import Invalid, NotFound
+from riverrun.errors import Conflict, Invalid, NotFound
 from riverrun.settings import capture_options
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def capture(
         str,
         typer.Argument(
             metavar="ADDRESS|$VARIABLE|NAME",
-            help="postgresql://login@host/database, a variable of the environment that holds it, or the name of a capture"
-            f" in {CONFIG}.",
+            help="postgresql://login@host/database, sqlite:PATH, a variable of the environment that holds it, or the name"
+            f" of a capture in {CONFIG}.",
             show_default=False,
         ),
     ],
@@ -49,15 +49,24 @@ def capture(
     resnapshot: Annotated[
         list[str] | None, typer.Option(metavar="TABLE", help="Read a table again; all: everything, with a new slot.")
     ] = None,
+    install: Annotated[
+        bool, typer.Option("--install", help="SQLite: only make the triggers; changes are kept from now on.")
+    ] = False,
+    uninstall: Annotated[
+        bool, typer.Option("--uninstall", help="SQLite: only remove what the capture has in the file.")
+    ] = False,
     json: JsonOption = False,
     river: RiverOption = DEFAULT_RIVER,
 ) -> None:
     """Capture the changes of a database's tables as topics, from where it stopped, until Ctrl-C or SIGTERM.
 
-    Each table becomes the topic NAME.SCHEMA.TABLE, with its own columns, in the order of the source's transactions. A
-    password belongs into ~/.pgpass, PGPASSWORD, or the variable that is named instead of the address: an argument can be
-    seen by others. With --json the status is printed at the end.
+    Each table becomes the topic NAME.SCHEMA.TABLE (SQLite: NAME.TABLE), with its own columns, in the order of the source's
+    transactions. A password belongs into ~/.pgpass, PGPASSWORD, or the variable that is named instead of the address: an
+    argument can be seen by others. With --json the status is printed at the end.
     """
+    if install or uninstall:
+        _change_triggers(source, tables, name, decimal, install, uninstall, json)
+        return
     options = _options(source, tables, name, snapshot, form, publication, decimal)
     lines = CaptureLines(quiet=json)
     with interruptible(), open_river(river, create=True) as opened:
@@ -75,6 +84,38 @@ def capture(
                 print_json(made.status())
         if not json:
             lines.say(describe(made.status()))
+
+
+def _change_triggers(
+    source: str, tables: str, name: str, decimal: str | None, install: bool, uninstall: bool, json: bool
+) -> None:
+    """Make or remove what a capture of SQLite has in its file. The river is not looked at."""
+    from riverrun.capture.sources import open_sqlite
+    from riverrun.capture.topics import check_capture_name
+
+    if install and uninstall:
+        raise Invalid("--install and --uninstall exclude each other")
+    if uninstall and _is_address(source):
+        tables = tables or "-"  # everything goes, whatever tables there are
+    options = _options(source, tables, name, "initial", "rows", None, decimal)
+    capture = check_capture_name(options["name"])
+    database = open_sqlite(options["source"], capture, options.get("keys"), None, options.get("decimal"))
+    try:
+        if uninstall:
+            done: dict[str, Any] = {"name": capture, "removed": database.uninstall()}
+            text = f"capture {capture}: " + ("removed from" if done["removed"] else "there is nothing in")
+        else:
+            _, troubles = database.describe(options["tables"])
+            if troubles:
+                raise Conflict(f"nothing was installed: {'; '.join(map(str, troubles))}")
+            done = {"name": capture, "installed": database.install()}
+            text = f"capture {capture}: triggers on {', '.join(done['installed'])} of"
+    finally:
+        database.close()
+    if json:
+        print_json(done)
+    else:
+        print_line(figures.safe(f"{text} {database.address}"))
 
 
 def _run(made: Capture, once: bool, lines: CaptureLines) -> None:
@@ -110,7 +151,7 @@ def _made(river: River, options: dict[str, Any], resnapshot: list[str]) -> Captu
 def _options(
     source: str, tables: str, name: str, snapshot: str, form: str, publication: str | None, decimal: str | None
 ) -> dict[str, Any]:
-    if "://" not in source and not source.startswith("$"):
+    if not _is_address(source):
         if tables or name:
             raise Invalid(f"{source} is the name of a capture in {CONFIG}, which has its tables", hint="Leave them out")
         return {"name": source, **_from_file(source)}
@@ -128,6 +169,11 @@ def _options(
         "publication": publication,
         "decimal": decimal,
     }
+
+
+def _is_address(source: str) -> bool:
+    """Or else it is a name of the settings file."""
+    return "://" in source or source.startswith(("$", "sqlite:"))
 
 
 def _from_file(name: str) -> dict[str, Any]:

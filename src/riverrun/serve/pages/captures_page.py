@@ -49,7 +49,7 @@ def _capture(one: dict[str, Any], limit: int) -> Html:
             notice(
                 "stopped",
                 "The source keeps its log for this capture.",
-                "Let it run, or, if it is not needed any more, drop its slot: select pg_drop_replication_slot('…')",
+                f"Let it run, or, if it is not needed any more, {_letting_go(one['source'])}",
             )
         )
     parts.append(
@@ -62,6 +62,12 @@ def _capture(one: dict[str, Any], limit: int) -> Html:
     rows = [_table(name, told) for name, told in one["tables"].items()]
     parts.append(table(f"Tables of {one['name']}", heads(["Table", "State", *_NUMBERS, "Why"], _NUMBERS), rows))
     return join(*parts)
+
+
+def _letting_go(source: str) -> str:
+    if source.startswith("sqlite:"):
+        return "remove its triggers: riverrun capture … --uninstall"
+    return "drop its slot: select pg_drop_replication_slot('…')"
 
 
 def _lag(one: dict[str, Any]) -> Content:

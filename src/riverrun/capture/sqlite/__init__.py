@@ -1,0 +1,1 @@
+"""SQLite as a source of captures. Read `source`, then `triggers` and `records`."""
