@@ -71,7 +71,7 @@ class MariaServer:
                     *(f"--{name}={self.directory}/{file}" for name, file in files.items()),
                     "--bind-address=127.0.0.1",
                     f"--port={self.port}",
-                    "--innodb-flush-log-at-trx-commit=0",
+                    "--innodb-flush-log-at-trx-commit=2",
                     "--innodb-buffer-pool-size=64M",
                     *self._settings,
                 ],

@@ -67,8 +67,8 @@ def test_every_kind_of_value(maria):
     maria.sql(
         "create table kinds (id binary(4) primary key, a tinyint, b smallint unsigned, c mediumint, d int unsigned,"
         " e bigint unsigned, f float, g double, h decimal(12,3), i decimal(60,10), j char(5), k varchar(20) charset latin1,"
-        " l text charset utf8mb4, m json, n enum('sad','glad'), o set('a','b','c'), p varbinary(9), q blob, r date, s datetime(6),"
-        " t timestamp(3) null, u time(2), v year, w bit(10), x boolean, y point,"
+        " l text charset utf8mb4, m json, n enum('sad','glad'), o set('a','b','c'), p varbinary(9), q blob, r date,"
+        " s datetime(6), t timestamp(3) null, u time(2), v year, w bit(10), x boolean, y point,"
         " z int as (a + 1), aa int as (a + 2) stored)"
     )
     row = (
@@ -88,7 +88,7 @@ def test_every_kind_of_value(maria):
     plain = {name: value for name, value in first.items() if not name.startswith("_")}
     # Read and streamed alike.
     assert plain == {name: value for name, value in again.items() if not name.startswith("_")}
-    assert plain["y"][4:] == maria.sql("select st_aswkb(y) from kinds limit 1")[0][0]
+    assert plain["y"][4:] == maria.sql("select st_aswkb(y) from kinds where y is not null")[0][0]
     assert abs(plain.pop("f") - 0.1) < 1e-8
     del plain["y"]
     assert plain == {
@@ -242,7 +242,7 @@ def test_keys_that_are_named_and_keys_of_several_parts(maria):
     maria.sql("delete from items where v = 7")
     maria.once("log", "items", keys={"log": ["id"]})
     assert maria.replica(topic(maria, "log")) == {5: {"id": 5, "line": "b"}}
-    rows = [row for row in maria.rows(topic(maria, "items"))]
+    rows = maria.rows(topic(maria, "items"))
     assert len(rows) == 301  # each was read once
     assert sorted(row["v"] for row in rows if row["v"] and row["v"] != 7) == [v for v in range(1, 301) if v != 7]
 
@@ -283,10 +283,10 @@ def test_who_may_not_is_told_what_to_grant(maria):
     assert "wr0ng" not in str(caught.value)
     with pytest.raises(Unavailable, match="grant replication slave, binlog monitor"):
         maria.once("orders", url=url)
-    maria.sql("grant binlog monitor on *.* to reader")
-    with pytest.raises(Conflict, match="has the login SELECT on it"):
-        maria.once("orders", url=url)
     maria.sql(f"grant select on {maria.database}.* to reader")
+    with pytest.raises(Unavailable, match="grant replication slave, binlog monitor"):
+        maria.once("orders", url=url)
+    maria.sql("grant binlog monitor on *.* to reader")
     with pytest.raises(Unavailable, match="grant replication slave, binlog monitor"):
         maria.once("orders", url=url)
     maria.sql("grant replication slave on *.* to reader")

@@ -1,8 +1,8 @@
 """What a database gives to a capture: its tables, their changes by transaction, and their rows in chunks. All columnar.
 
 How a source is written: a class with the methods of `CaptureSource`, in a folder of its own (`capture/postgres` and
-`capture/mariadb` are examples), and its line in `capture/sources.py`. Everything else is here, once for every source: topics, exactly once,
-transactions, snapshots, what is done about old values. What a source must get right:
+`capture/mariadb` are examples), and its line in `capture/sources.py`. Everything else is here, once for every source:
+topics, exactly once, transactions, snapshots, what is done about old values. What a source must get right:
 
 1. `read` gives transactions in commit order, each with a *sequence* that rises from commit to commit and is the same
    whenever the transaction is read again. A batch ends at a commit; only a transaction that is too large comes in

@@ -1,4 +1,4 @@
-"""`riverrun capture postgresql://…`: the changes of a database as topics, in the foreground, until it is stopped."""
+"""`riverrun capture ADDRESS`: the changes of a database as topics, in the foreground, until it is stopped."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def capture(
         str,
         typer.Argument(
             metavar="ADDRESS|$VARIABLE|NAME",
-            help="postgresql://login@host/database, a variable of the environment that holds it, or the name of a capture"
-            f" in {CONFIG}.",
+            help="postgresql://login@host/database or mariadb://login@host/database, a variable of the environment that"
+            f" holds it, or the name of a capture in {CONFIG}.",
             show_default=False,
         ),
     ],
@@ -55,8 +55,8 @@ def capture(
     """Capture the changes of a database's tables as topics, from where it stopped, until Ctrl-C or SIGTERM.
 
     Each table becomes the topic NAME.SCHEMA.TABLE, with its own columns, in the order of the source's transactions. A
-    password belongs into ~/.pgpass, PGPASSWORD, or the variable that is named instead of the address: an argument can be
-    seen by others. With --json the status is printed at the end.
+    password belongs into ~/.pgpass, ~/.my.cnf, PGPASSWORD, MYSQL_PWD, or the variable that is named instead of the
+    address: an argument can be seen by others. With --json the status is printed at the end.
     """
     options = _options(source, tables, name, snapshot, form, publication, decimal)
     lines = CaptureLines(quiet=json)

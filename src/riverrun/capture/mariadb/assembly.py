@@ -153,7 +153,8 @@ class BinlogAssembly:
             return None
         assert self._open is not None
         if self._open.flags & (PREPARED | COMPLETED):
-            return self._stop(table.id, f"{table.id} was written to by an XA transaction, whose end is not known yet")
+            self._stop(table.id, f"{table.id} was written to by an XA transaction, whose end is not known yet")
+            return None
         if self._seen.get(table.id) != event.columns:
             outcome = self._evolve(table, event.columns)
             if isinstance(outcome, TableTrouble):
@@ -166,11 +167,12 @@ class BinlogAssembly:
         sources = {column.source for column in table.columns}
         missing = [name for name in event.missing if name in sources]
         if missing:
-            return self._stop(
+            self._stop(
                 table.id,
                 f"rows of {table.id} were logged without {', '.join(missing)}: a session had binlog_row_image = MINIMAL or"
                 " NOBLOB",
             )
+            return None
         return table
 
     def _affect(self, effect: StatementEffect) -> None:

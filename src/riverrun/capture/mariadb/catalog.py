@@ -40,6 +40,7 @@ class MariaTable:
     captured: CapturedTable
     types: Mapping[str, ColumnType]  # by the names of the source
     key: tuple[str, ...]  # names of the key's columns, in the source
+    generated: frozenset[str] = frozenset()  # columns that are computed, and left out
 
     @property
     def quoted(self) -> str:
@@ -72,7 +73,7 @@ def find_tables(
         name = given if given in there or database is None else f"{database}.{given}"
         if name not in there:
             name = given if "." in given else name
-            hint = did_you_mean(name, sorted(there)) or "Is it there, and has the login SELECT on it?"
+            hint = did_you_mean(name, sorted(there)) if there else "Is it there, and has the login SELECT on it?"
             troubles.append(TableTrouble(name, f"there is no table {name}", hint))
             continue
         outcome = _look(db, there[name], keys.get(given, keys.get(name)), decimal)
@@ -127,9 +128,10 @@ def _table(
     decimal: str | None,
 ) -> MariaTable | TableTrouble:
     table = ".".join(parts)
-    made, types = [], {}
+    made, types, computed = [], {}, set()
     for name, data, full, precision, scale, generated in columns:
         if generated == "ALWAYS" and name not in key:
+            computed.add(name)
             continue
         kind = ColumnType(
             "compressed" if "COMPRESSED" in full else data, "unsigned" in full, int(precision or 0), int(scale or 0)
@@ -142,7 +144,7 @@ def _table(
     if len({column.name.lower() for column in made}) < len(made):
         return TableTrouble(table, f"{table} has columns that differ only in case", "SQL in flows knows no case")
     captured = CapturedTable(parts, tuple(made), tuple(column_name(name) for name in key), estimate)
-    return MariaTable(captured, types, tuple(key))
+    return MariaTable(captured, types, tuple(key), frozenset(computed))
 
 
 def captured_column(
@@ -164,7 +166,7 @@ def captured_column(
 
 
 def evolved(
-    table: CapturedTable, columns: Sequence[BinlogColumn], own_key: bool, decimal: str | None
+    table: CapturedTable, columns: Sequence[BinlogColumn], generated: frozenset[str], own_key: bool, decimal: str | None
 ) -> CapturedTable | TableTrouble:
     """The table after the log has said what its rows look like from here on, or why it cannot go on. `own_key`: the key is
     the table's own, not one that was named."""
@@ -180,6 +182,8 @@ def evolved(
         )
     for column in columns:
         name = str(column.name)
+        if name in generated and name not in known:
+            continue
         made = captured_column(table.id, name, column.type, name in key, decimal)
         if name not in known:
             if isinstance(made, CapturedColumn):

@@ -82,15 +82,14 @@ def chunk_query(table: MariaTable, after: Sequence[str] | None, limit: int) -> s
     columns = ", ".join(_selected(column.source, table.types[column.source]) for column in table.captured.columns)
     keys = [_ordered(name, table.types[name]) for name in table.key]
     given = [_given(table.types[name]) for name in table.key]
-    where = ""
+    query, where = f"select {columns} from {table.quoted}", ""
     if after is not None:
+        query, keys = query.replace("%", "%%"), [key.replace("%", "%%") for key in keys]
         conditions = []
         for place in range(len(keys)):
             equal = [f"{keys[i]} = {given[i]}" for i in range(place)]
             conditions.append(" and ".join([*equal, f"{keys[place]} > {given[place]}"]))
         where = f" where {keys[0]} >= {given[0]} and ({' or '.join(f'({one})' for one in conditions)})"
-    query = f"select {columns} from {table.quoted}"
-    query = query if after is None else query.replace("%", "%%")
     return f"{query}{where} order by {', '.join(keys)} limit {limit}"
 
 
@@ -110,7 +109,7 @@ def _selected(name: str, kind: ColumnType) -> str:
 
 def _ordered(name: str, kind: ColumnType) -> str:
     """What a key is ordered and compared by."""
-    column = quote(name).replace("%", "%%")
+    column = quote(name)
     if kind.name in ("enum", "set"):  # ordered by their numbers, and compared as text
         return f"cast({column} as char)"
     return f"({column} + 0)" if kind.name == "bit" else column

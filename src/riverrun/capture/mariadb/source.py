@@ -164,12 +164,15 @@ class MariaSource:
 
     def _evolve(self, table: CapturedTable, columns: Sequence[BinlogColumn]) -> CapturedTable | TableTrouble:
         own_key = not {table.id, table.parts[-1]} & set(self._keys)
-        outcome = evolved(table, columns, own_key, self._decimal)
-        if isinstance(outcome, CapturedTable) and outcome != table:
+        known = {column.source for column in table.columns} | self._generated(table.id)
+        if any(column.name not in known for column in columns):
             found, _ = self._find([table.id])
             # Chunks read what the table has now; the log has told of it or will.
             self._tables.update({one.captured.id: one for one in found})
-        return outcome
+        return evolved(table, columns, self._generated(table.id), own_key, self._decimal)
+
+    def _generated(self, table: str) -> frozenset[str]:
+        return self._tables[table].generated if table in self._tables else frozenset()
 
     def read(self, timeout: float) -> ChangeBatch | None:
         assert self._stream is not None
@@ -215,8 +218,16 @@ class MariaSource:
         return str(position) if place is None or place.gtid is None else str(place.gtid)
 
     def close(self) -> None:
+        session = self._stream.session if self._stream is not None else None
         if self._stream is not None:
             self._stream.close()
+        try:
+            if session is not None and self._connection.open:
+                # The server would keep the session, and the files it reads, until it next has something to say.
+                with self._connection.cursor() as db:
+                    db.execute(f"kill {session}")
+        except (pymysql.Error, OSError):
+            pass
         try:
             self._connection.close()
         except (pymysql.Error, OSError):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import random
 import socket
 import threading
 import time
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import pymysql
 from pymysqlreplication import BinLogStreamReader
-from pymysqlreplication.event import MariadbGtidEvent, QueryEvent, XAPrepareEvent, XidEvent
+from pymysqlreplication.event import FormatDescriptionEvent, MariadbGtidEvent, QueryEvent, XAPrepareEvent, XidEvent
 from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
 from riverrun.capture.changes import DELETE, INSERT, UPDATE, ChangeBatch
@@ -53,8 +53,10 @@ class BinlogStream:
         self._batches: list[ChangeBatch] = []
         self._events: queue.Queue[BinlogEvent | BaseException] = queue.Queue(_AHEAD)
         self._closing = threading.Event()
+        self._answered = threading.Event()
         self._connections: list[Any] = []
         self.reached = place.number
+        logging.getLogger("pymysqlreplication").setLevel(logging.ERROR)  # it warns of each connection that ends
         self._reader = BinLogStreamReader(
             connection_settings={**settings_of(url), "read_timeout": SILENCE},
             # As a replica of its own: a second one of the same number would cut off the first.
@@ -64,17 +66,20 @@ class BinlogStream:
             resume_stream=True,
             blocking=True,
             slave_heartbeat=_HEARTBEAT,
-            only_events=[*_OPS, MariadbGtidEvent, QueryEvent, XidEvent, XAPrepareEvent],
+            only_events=[*_OPS, FormatDescriptionEvent, MariadbGtidEvent, QueryEvent, XidEvent, XAPrepareEvent],
             only_schemas=sorted(databases),
             pymysql_wrapper=self._connect,
             enable_logging=False,
         )
         self._thread = threading.Thread(target=self._pump, name="riverrun-binlog", daemon=True)
         self._thread.start()
+        self._answered.wait(SILENCE)  # who may not read, or asks for what is gone, is told before anything else
 
     def _connect(self, **settings: Any) -> Any:
         if len(self._connections) == 2 or self._closing.is_set():  # one for events, one for questions
             raise _Cut("the connection was cut")
+        if "db" in settings:
+            settings["database"] = settings.pop("db")
         made = pymysql.connect(**settings)
         self._connections.append(made)
         return made
@@ -82,16 +87,18 @@ class BinlogStream:
     def _pump(self) -> None:
         translate = _Translation(self._reader)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # the library's way to read times
-                while not self._closing.is_set():
-                    event = self._reader.fetchone()
-                    if event is None:
-                        raise _Cut("the server has ended the stream")
-                    for one in translate(event):
-                        self._put(one)
+            while not self._closing.is_set():
+                event = self._reader.fetchone()
+                if event is None:
+                    raise _Cut("the server has ended the stream")
+                if isinstance(event, FormatDescriptionEvent):  # every file begins with it
+                    self._answered.set()
+                    continue
+                for one in translate(event):
+                    self._put(one)
         except BaseException as error:
             self._put(error)
+            self._answered.set()
 
     def _put(self, event: BinlogEvent | BaseException) -> None:
         while not self._closing.is_set():
@@ -142,6 +149,11 @@ class BinlogStream:
     def place(self) -> BinlogPlace:
         """Behind the last transaction that was read."""
         return self._assembly.place
+
+    @property
+    def session(self) -> int | None:
+        """The server's number of the connection that events come over."""
+        return int(self._connections[0].thread_id()) if self._connections else None
 
     def close(self) -> None:
         """Let go of the connections; the thread ends with them."""

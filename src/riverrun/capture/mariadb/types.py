@@ -56,8 +56,8 @@ class ColumnType:
 def topic_type(kind: ColumnType, decimal: str | None = None) -> str | None:
     """The type of a column in its topic, as DDL; None: it cannot be captured.
 
-    >>> topic_type(ColumnType("int", unsigned=True)), topic_type(ColumnType("decimal", precision=40)), topic_type(ColumnType("uuid"))
-    ('bigint', 'string', None)
+    >>> [topic_type(kind) for kind in (ColumnType("int", unsigned=True), ColumnType("decimal", precision=40), ColumnType("uuid"))]
+    ['bigint', 'string', None]
     """
     if kind.name in _WHOLE:
         return (_UNSIGNED if kind.unsigned else _SIGNED)[_WHOLE[kind.name]]
