@@ -85,7 +85,7 @@ class BinlogStream:
         return made
 
     def _pump(self) -> None:
-        translate = _Translation(self._reader)
+        translate = BinlogTranslation(self._reader)
         try:
             while not self._closing.is_set():
                 event = self._reader.fetchone()
@@ -183,7 +183,7 @@ class BinlogStream:
         return Unavailable(f"an event of the binary log cannot be read ({type(error).__name__}: {error})")
 
 
-class _Translation:
+class BinlogTranslation:
     """Events of the library → ours."""
 
     def __init__(self, reader: Any) -> None:
