@@ -32,11 +32,14 @@ browser: ## Chromium for the tests of the dashboard, where this user may install
 	  { echo "installing chromium (once)"; export DEBIAN_FRONTEND=noninteractive; (apt-get install -qq -y chromium || \
 	    { apt-get update -qq && apt-get install -qq -y chromium; }) >/dev/null 2>&1 || echo "chromium could not be installed"; }
 
-# Without it the tests of views in Redis are left out, and say so.
-servers: ## Redis for the tests of derived stores, where this user may install packages
-	@command -v redis-server >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
-	  { echo "installing redis-server (once)"; export DEBIAN_FRONTEND=noninteractive; (apt-get install -qq -y redis-server || \
-	    { apt-get update -qq && apt-get install -qq -y redis-server; }) >/dev/null 2>&1 || echo "redis-server could not be installed"; }
+# Without one the tests of views in Redis, or of captures of MariaDB, are left out, and say so.
+servers: ## Redis and MariaDB for the tests of stores and captures, where this user may install packages
+	@for server in redis-server mariadb-server; do \
+	  dpkg-query -W -f '$${Status}' $$server 2>/dev/null | grep -q 'ok installed' || test "$$(id -u)" != 0 || \
+	  ! command -v apt-get >/dev/null || \
+	  { echo "installing $$server (once)"; export DEBIAN_FRONTEND=noninteractive; (apt-get install -qq -y --no-install-recommends $$server || \
+	    { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$server; }) >/dev/null 2>&1 || echo "$$server could not be installed"; }; \
+	done
 
 test: $(STAMP) browser servers ## all tests but the slow ones
 	@EXAMPLES=0.5 $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 12 --durations-min 8

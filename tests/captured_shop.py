@@ -1,4 +1,4 @@
-"""A database of a real PostgreSQL and a river beside it, for the tests of captures."""
+"""A database of a real server and a river beside it, for the tests of captures."""
 
 from __future__ import annotations
 
@@ -9,35 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import psycopg2
+from pymysql.constants import CLIENT
 
 import riverrun as rr
+from mariadb_server import MariaServer
 from postgres_server import Server
 from riverrun.capture.capture import Capture
 
 _numbers = itertools.count(1)
 
 
-class Shop:
-    """A database, a river beside it, and captures of the one into the other."""
+class CapturedRiver:
+    """A river, and captures of a database into it."""
 
-    def __init__(self, server: Server, path: Path) -> None:
-        self.server = server
+    def __init__(self, url: str, name: str, path: Path) -> None:
+        self.url = url
+        self.name = name
         self.path = path
-        self.database = f"shop{next(_numbers)}"
-        with _admin(server) as admin:
-            admin.execute(f"create database {self.database}")
-        self.url = server.url.replace("/postgres?", f"/{self.database}?")
-        self.name = self.database  # slots are the server's, not a database's
-        self._db: Any = None
         self.river = rr.River(str(path / "river"))
-
-    def sql(self, text: str, *values: Any) -> list[Any]:
-        if self._db is None or self._db.closed:
-            self._db = psycopg2.connect(self.url)
-            self._db.autocommit = True
-        with self._db.cursor() as cursor:
-            cursor.execute(text, values or None)
-            return cursor.fetchall() if cursor.description else []
 
     def capture(self, *tables: str, **options: Any) -> Capture:
         return self.river.capture(options.pop("url", self.url), list(tables), self.name, **options)
@@ -65,6 +54,27 @@ class Shop:
     def told(self) -> list[dict[str, Any]]:
         return self.river.topic(f"{self.name}.transactions").read().to_pylist()
 
+
+class Shop(CapturedRiver):
+    """A database of PostgreSQL."""
+
+    def __init__(self, server: Server, path: Path) -> None:
+        self.server = server
+        self.database = f"shop{next(_numbers)}"
+        with _admin(server) as admin:
+            admin.execute(f"create database {self.database}")
+        # Slots are the server's, not a database's.
+        super().__init__(server.url.replace("/postgres?", f"/{self.database}?"), self.database, path)
+        self._db: Any = None
+
+    def sql(self, text: str, *values: Any) -> list[Any]:
+        if self._db is None or self._db.closed:
+            self._db = psycopg2.connect(self.url)
+            self._db.autocommit = True
+        with self._db.cursor() as cursor:
+            cursor.execute(text, values or None)
+            return cursor.fetchall() if cursor.description else []
+
     def close(self) -> None:
         self.river.close()
         if self._db is not None:
@@ -73,6 +83,39 @@ class Shop:
             mine = "from pg_replication_slots where database = %s and"
             admin.execute(f"select pg_terminate_backend(active_pid) {mine} active", (self.database,))
             admin.execute(f"select pg_drop_replication_slot(slot_name) {mine} not active", (self.database,))
+
+
+class MariaShop(CapturedRiver):
+    """A database of MariaDB."""
+
+    def __init__(self, server: MariaServer, path: Path) -> None:
+        self.server = server
+        self.database = f"shop{next(_numbers)}"
+        self._db: Any = None
+        super().__init__(f"{server.url}/{self.database}", self.database, path)
+        self.sql(f"create database {self.database}")
+        self.sql(f"use {self.database}")
+
+    def sql(self, text: str, *values: Any) -> list[Any]:
+        """One statement, or several with semicolons between them."""
+        if self._db is None or not self._db.open:
+            self._db = self.server.connect(client_flag=CLIENT.MULTI_STATEMENTS)
+            if text != f"create database {self.database}":
+                self._db.select_db(self.database)
+        with self._db.cursor() as cursor:
+            cursor.execute(text, values or None)
+            found = list(cursor.fetchall())
+            while cursor.nextset():
+                found = list(cursor.fetchall())
+            return found
+
+    def disconnect(self) -> None:
+        if self._db is not None and self._db.open:
+            self._db.close()
+
+    def close(self) -> None:
+        self.river.close()
+        self.disconnect()
 
 
 @contextmanager

@@ -294,11 +294,12 @@ def test_what_is_said_not_to_be_there_yet_is_not(tmp_path: Path) -> None:
 
 def test_the_types_of_databases_are_those_of_the_code() -> None:
     """The tables are in the docstrings of the modules that convert, too."""
-    from riverrun.capture.postgres import types as postgres_types
-    from riverrun.capture.sqlite import types as sqlite_types
+    from riverrun.capture.mariadb import types as mariadb
+    from riverrun.capture.postgres import types as postgres
+    from riverrun.capture.sqlite import types as sqlite
 
     page = (ROOT / "docs" / "databases.md").read_text(encoding="utf-8")
-    for types in (postgres_types, sqlite_types):
+    for types in (postgres, mariadb, sqlite):
         rows = [line for line in (types.__doc__ or "").splitlines() if line.startswith("| ")]
         assert len(rows) > 7
         assert [row for row in rows if row not in page] == []

@@ -54,6 +54,8 @@ ONLY_IN = {
     "rich": {"cli", "demo"},
     "apprise": {"alerts"},
     "psycopg2": {"capture"},
+    "pymysql": {"capture"},
+    "pymysqlreplication": {"capture"},
     "luqum": {"search"},
     "snowballstemmer": {"search"},
     **{package: {"serve"} for package in ("fastapi", "starlette", "uvicorn", "prometheus_client")},

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from riverrun.capture.appending import Appender, Destination
-from riverrun.capture.changes import CapturedTable, CaptureSource, ChangeBatch, TableTrouble
+from riverrun.capture.changes import BookmarkedSource, CapturedTable, CaptureSource, ChangeBatch, TableTrouble
 from riverrun.capture.debezium import Envelopes
 from riverrun.capture.forms import TableRows, TopicForm
 from riverrun.capture.growth import opened_topic
@@ -88,11 +87,14 @@ class Captured:
             raise Conflict(f"capture {self._request.name} has no table to capture: {'; '.join(map(str, troubles))}")
         known = [table for table, one in progress.tables.items() if one.state != "stopped"]
         begun = progress.confirmed is not None
+        if isinstance(self._database, BookmarkedSource) and progress.bookmark is not None:
+            self._database.recall(progress.bookmark)
         position, lost = self._database.prepare(known if begun else [], progress.confirmed)
         for trouble in lost:
             self._stopped(trouble)
         if not begun:
             progress.confirmed = position
+            self._note_bookmark(position)
             progress.generation += 1
             self._file.save()
         lost_ones = {trouble.table for trouble in lost}
@@ -271,12 +273,17 @@ class Captured:
         most = max(self._confirmed, self._database.sent)
         if most > (self._file.value.confirmed or 0):
             self._file.value.confirmed = most
+            self._note_bookmark(most)
             self._file.save()
+
+    def _note_bookmark(self, position: int) -> None:
+        if isinstance(self._database, BookmarkedSource):
+            self._file.value.bookmark = self._database.bookmark(position)
 
     def _health(self) -> None:
         health = self._database.health([one.table for one in self._destinations.values() if not one.stopped])
         self._source_position, self.status.held_bytes = health.position, health.held_bytes
-        self._scale = health.scale
+        self._behind_bytes = health.behind_bytes
         for trouble in health.troubles:
             self._stopped(trouble)
 
@@ -286,7 +293,9 @@ class Captured:
         status.reason = None
         status.position = self._database.show(self._confirmed)
         end = max(self._source_position, self._confirmed)
-        status.lag_bytes = math.ceil((end - self._confirmed) * self._scale)
+        status.lag_bytes = end - self._confirmed
+        if status.lag_bytes and self._behind_bytes is not None:
+            status.lag_bytes = self._behind_bytes
         behind = status.lag_bytes > 0 and self._commit_time is not None
         status.lag_seconds = max(wall_clock() - (self._commit_time or 0), 0) / 1e6 if behind else 0.0
         rates = self._rates.note({name: one.rows for name, one in self._destinations.items()})

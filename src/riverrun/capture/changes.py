@@ -1,8 +1,8 @@
 """What a database gives to a capture: its tables, their changes by transaction, and their rows in chunks. All columnar.
 
-How a source is written: a class with the methods of `CaptureSource`, in a folder of its own (`capture/postgres` is the
-example), and its line in `capture/sources.py`. Everything else is here, once for every source: topics, exactly once,
-transactions, snapshots, what is done about old values. What a source must get right:
+How a source is written: a class with the methods of `CaptureSource`, in a folder of its own (`capture/postgres` and
+`capture/mariadb` are examples), and its line in `capture/sources.py`. Everything else is here, once for every source:
+topics, exactly once, transactions, snapshots, what is done about old values. What a source must get right:
 
 1. `read` gives transactions in commit order, each with a *sequence* that rises from commit to commit and is the same
    whenever the transaction is read again. A batch ends at a commit; only a transaction that is too large comes in
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -145,7 +145,7 @@ class SourceHealth:
     position: int  # where its log ends
     held_bytes: int | None = None  # what it keeps on its disk for this capture
     troubles: Sequence[TableTrouble] = ()
-    scale: float = 1.0  # bytes of its log, about, for each step of a position
+    behind_bytes: int | None = None  # how much was not read yet, where positions do not count bytes
 
 
 class CaptureSource(Protocol):
@@ -207,3 +207,14 @@ class CaptureSource(Protocol):
 
     def close(self) -> None:
         """Let go of connections; a second close does nothing."""
+
+
+@runtime_checkable
+class BookmarkedSource(Protocol):
+    """A source whose positions are numbers that do not say where to go on: bookmarks are kept beside them."""
+
+    def bookmark(self, position: int) -> str | None:
+        """What belongs to a position up to which everything was read."""
+
+    def recall(self, bookmark: str) -> None:
+        """What was kept with the position that `prepare` is called with next."""

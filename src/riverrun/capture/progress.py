@@ -42,6 +42,7 @@ class Progress(msgspec.Struct):
     identity: dict[str, Any] | None = None  # of the source
     generation: int = 0  # how often the source's log was begun anew: positions of different ones do not compare
     confirmed: int | None = None  # the source has been told no more than this
+    bookmark: str | None = None  # what the source wants to know beside it
     splitting: tuple[int, int] | None = None  # the large transaction at hand, and how many changes make a part
     chunks: int = 0  # of all tables, so that each has a number of its own
     tables: dict[str, TableProgress] = {}

@@ -8,7 +8,7 @@ from riverrun.capture.changes import CaptureSource
 from riverrun.capture.sqlite.source import SqliteSource
 from riverrun.errors import Invalid, Unavailable, how_to_install
 
-KINDS = ("postgresql", "postgres", "sqlite")
+KINDS = ("postgresql", "postgres", "mariadb", "mysql", "sqlite")
 SQLITE = "sqlite:"
 
 
@@ -17,7 +17,7 @@ def check_address(address: object) -> str:
     if not isinstance(address, str) or address.partition(":")[0] not in KINDS:
         raise Invalid(
             "not an address of a database that can be captured",
-            hint="Write postgresql://login@host/database, or sqlite:PATH",
+            hint="Write postgresql://login@host/database, mariadb://login@host/database or sqlite:PATH",
         )
     return address
 
@@ -33,13 +33,19 @@ def open_database(
     if address.startswith(SQLITE):
         return open_sqlite(address, name, keys, publication, decimal)
     try:
-        from riverrun.capture.postgres.source import PostgresSource
+        if address.startswith("postgres"):
+            from riverrun.capture.postgres.source import PostgresSource
+
+            return PostgresSource(address, name, keys, publication, decimal)
+        from riverrun.capture.mariadb.source import MariaSource
     except ImportError as error:
         raise Unavailable(
             f"a package that captures need is not installed ({error.name})",
             hint=f"Install it: {how_to_install('capture')}",
         ) from None
-    return PostgresSource(address, name, keys, publication, decimal)
+    if publication is not None:
+        raise Invalid("publications are PostgreSQL's; MariaDB has none", hint="Leave `publication` out")
+    return MariaSource(address, name, keys, decimal)
 
 
 def open_sqlite(

@@ -30,8 +30,8 @@ def capture(
         str,
         typer.Argument(
             metavar="ADDRESS|$VARIABLE|NAME",
-            help="postgresql://login@host/database, sqlite:PATH, a variable of the environment that holds it, or the name"
-            f" of a capture in {CONFIG}.",
+            help="postgresql://login@host/database, mariadb://login@host/database, sqlite:PATH, a variable of the environment"
+            f" that holds it, or the name of a capture in {CONFIG}.",
             show_default=False,
         ),
     ],
@@ -61,8 +61,8 @@ def capture(
     """Capture the changes of a database's tables as topics, from where it stopped, until Ctrl-C or SIGTERM.
 
     Each table becomes the topic NAME.SCHEMA.TABLE (SQLite: NAME.TABLE), with its own columns, in the order of the source's
-    transactions. A password belongs into ~/.pgpass, PGPASSWORD, or the variable that is named instead of the address: an
-    argument can be seen by others. With --json the status is printed at the end.
+    transactions. A password belongs into ~/.pgpass, ~/.my.cnf, PGPASSWORD, MYSQL_PWD, or the variable that is named instead
+    of the address: an argument can be seen by others. With --json the status is printed at the end.
     """
     if install or uninstall:
         _change_triggers(source, tables, name, decimal, install, uninstall, json)

@@ -24,27 +24,13 @@ from riverrun.capture.postgres.messages import (
     show_lsn,
     whole_xid,
 )
-from riverrun.errors import Unavailable
+from riverrun.capture.sequences import LAST_PART, sequence_of
 
 _INSERT, _UPDATE, _DELETE = b"IUD"
 _BEGIN, _COMMIT, _RELATION, _TRUNCATE = b"BCRT"
 _DECODED = 32 << 10  # messages at a time, so that what is parsed stays near the processor
-_PARTS = 10  # bits of a sequence that number the parts of a transaction
-_LAST_PART = (1 << _PARTS) - 1
-_LARGEST = 1 << (62 - _PARTS)
 
 Evolve = Callable[[CapturedTable, RelationMessage], CapturedTable | TableTrouble]
-
-
-def sequence_of(position: int, part: int = _LAST_PART) -> int:
-    """The sequence of a commit, or of a part of a transaction before it.
-
-    >>> sequence_of(5, 0) < sequence_of(5) < sequence_of(6, 0)
-    True
-    """
-    if position >= _LARGEST:
-        raise Unavailable(f"position {show_lsn(position)} is beyond what a capture can number")
-    return position << _PARTS | part
 
 
 @dataclass
@@ -130,11 +116,11 @@ class Assembly:
         """A part of the open transaction, after those before it were taken. The last part there can be is the rest."""
         assert self._open is not None
         assert not self._transactions
-        sequence = sequence_of(self._open.position, min(self._part, _LAST_PART - 1))
+        sequence = sequence_of(self._open.position, min(self._part, LAST_PART - 1))
         batch = self._batch([(self._open, 0)], sequence, sequence_of(self._open.position))
         self._part += 1
         self._runs, self._run, self._count, self._begun = [], self._begin_run(), 0, 0
-        if self._part >= _LAST_PART:
+        if self._part >= LAST_PART:
             self._limit = 1 << 62
         return batch
 

@@ -12,10 +12,10 @@ from pyarrow import csv
 
 from riverrun import ddl
 from riverrun.capture.changes import TableChunk
-from riverrun.capture.postgres.assembly import sequence_of
 from riverrun.capture.postgres.catalog import PostgresTable, quote
 from riverrun.capture.postgres.messages import Visibility, parse_lsn
 from riverrun.capture.postgres.types import converted
+from riverrun.capture.sequences import sequence_of
 from riverrun.durations import wall_clock
 from riverrun.errors import Invalid
 

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg2
 
 from riverrun.capture.changes import CapturedTable, ChangeBatch, SourceHealth, TableChunk, TableTrouble
+from riverrun.capture.decimals import check_decimal
 from riverrun.capture.postgres.assembly import Assembly
 from riverrun.capture.postgres.catalog import PostgresTable, base_types, evolved, find_tables
 from riverrun.capture.postgres.chunks import ChunkReader
@@ -17,7 +18,6 @@ from riverrun.capture.postgres.messages import RelationMessage, parse_lsn, show_
 from riverrun.capture.postgres.publication import Publication
 from riverrun.capture.postgres.session import connect, explaining, shown_address
 from riverrun.capture.postgres.stream import ReplicationStream
-from riverrun.capture.postgres.types import check_decimal
 from riverrun.errors import Conflict, Unavailable
 from riverrun.failpoints import failpoint
 

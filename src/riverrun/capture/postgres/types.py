@@ -20,14 +20,12 @@ In a key, types whose values may be written in several ways (real, double precis
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from riverrun import ddl
-from riverrun.errors import Invalid
+from riverrun.capture.decimals import PRECISE, fitting
 
 _SCALARS = {
     16: "boolean",
@@ -43,20 +41,8 @@ _SCALARS = {
     1184: "timestamp",
 }
 _NUMERIC = 1700
-_PRECISE = 38
-_DECIMAL = re.compile(r"\s*(\d+)\s*,\s*(\d+)\s*")
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 _TIMES = {"infinity": f"{_LAST} 23:59:59.999999", "-infinity": f"{_FIRST} 00:00:00"}
-
-
-def check_decimal(decimal: str | None) -> str | None:
-    """The `decimal=` of a capture: "precision,scale"."""
-    if decimal is None:
-        return None
-    found = _DECIMAL.fullmatch(decimal)
-    if not found or not 1 <= int(found[1]) <= _PRECISE or int(found[2]) > int(found[1]):
-        raise Invalid(f"decimal is precision and scale, not {decimal!r}", hint='Write decimal="38,9"')
-    return f"{int(found[1])},{int(found[2])}"
 
 
 def topic_type(oid: int, modifier: int, decimal: str | None = None) -> str:
@@ -70,7 +56,7 @@ def topic_type(oid: int, modifier: int, decimal: str | None = None) -> str:
             return f"decimal({decimal})" if decimal else "string"
         precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
         # A scale may be negative, or larger than the precision; Spark knows neither.
-        if precision <= _PRECISE and scale <= precision and not (modifier - 4) & 0x400:
+        if precision <= PRECISE and scale <= precision and not (modifier - 4) & 0x400:
             return f"decimal({precision},{scale})"
         return "string"
     return _SCALARS.get(oid, "string")
@@ -140,20 +126,4 @@ def _decimals(texts: pa.Array, want: pa.DataType) -> pa.Array:
     try:
         return texts.cast(want)
     except pa.ArrowInvalid:  # numbers of any size and scale in a column that was given one
-        return _fitting(texts, want)
-
-
-def _fitting(texts: pa.Array, want: pa.DataType) -> pa.Array:
-    from decimal import Decimal, localcontext
-
-    unit = Decimal(1).scaleb(-want.scale)
-    limit = Decimal(10) ** (want.precision - want.scale)
-
-    def fit(text: str | None) -> Decimal | None:
-        if text is None:
-            return None
-        with localcontext(prec=2000):
-            value = Decimal(text).quantize(unit)
-        return value if abs(value) < limit else None
-
-    return pa.array([fit(text) for text in texts.to_pylist()], want)
+        return fitting(texts, want)

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from riverrun.capture.changes import CapturedTable, TableChunk
+from riverrun.capture.sequences import sequence_of
 from riverrun.capture.sqlite.catalog import SqliteTable, key_condition
 from riverrun.capture.sqlite.installation import number_of
-from riverrun.capture.sqlite.records import arrow_schema, sequence_of
+from riverrun.capture.sqlite.records import arrow_schema
 from riverrun.capture.sqlite.session import quote
 from riverrun.capture.sqlite.types import converted
 from riverrun.durations import wall_clock

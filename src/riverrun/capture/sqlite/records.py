@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from riverrun import ddl
 from riverrun.capture.changes import CapturedTable, ChangeBatch, TableChanges, TableTrouble, Transactions
+from riverrun.capture.sequences import sequence_of
 from riverrun.capture.sqlite.catalog import odd_key
 from riverrun.capture.sqlite.installation import MARK, ChangeLayout, position_of
 from riverrun.capture.sqlite.types import converted
@@ -24,20 +25,15 @@ from riverrun.capture.sqlite.types import converted
 FIXED = 5  # n, layout, op, at, salt; then values
 
 
-def sequence_of(number: int) -> int:
-    """The sequence of a change: the low bits are those of parts, which all changes are."""
-    return number << 10 | 1023
-
-
 def batch_of(
     rows: Sequence[tuple[Any, ...]],
     layouts: Mapping[int, ChangeLayout],
     tables: Mapping[str, CapturedTable],
-    is_part: bool,
+    part_of: int | None,
     grown: Sequence[CapturedTable] = (),
     troubles: Sequence[TableTrouble] = (),
 ) -> ChangeBatch:
-    """The changes of one read, in order; there is at least one."""
+    """The changes of one read, in order; there is at least one. Of a part, `part_of` is the sequence of the read's end."""
     columns = list(zip(*rows, strict=True))
     numbers, owners, ops, times = (np.array(columns[place], np.int64) for place in range(4))
     last = int(numbers[-1])
@@ -66,7 +62,7 @@ def batch_of(
             parts.setdefault(table.id, []).append(changes)
     confirm = position_of(last, int(columns[4][-1]))
     merged = [_merged(some) for some in parts.values()]
-    return ChangeBatch(transactions, merged, sequence_of(last), confirm, is_part, tuple(grown), tuple(found))
+    return ChangeBatch(transactions, merged, sequence_of(last), confirm, part_of, tuple(grown), tuple(found))
 
 
 def _changes(

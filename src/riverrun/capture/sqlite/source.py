@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from riverrun.capture.changes import CapturedTable, ChangeBatch, SourceHealth, TableChunk, TableTrouble
-from riverrun.capture.postgres.types import check_decimal
+from riverrun.capture.decimals import check_decimal
+from riverrun.capture.sequences import sequence_of
 from riverrun.capture.sqlite.catalog import SqliteTable, find_odd_key, find_tables
 from riverrun.capture.sqlite.chunks import SqliteChunks
 from riverrun.capture.sqlite.evolution import evolved
 from riverrun.capture.sqlite.installation import ChangeLayout, Installation, brought_up_to_date, number_of
-from riverrun.capture.sqlite.records import batch_of, sequence_of
+from riverrun.capture.sqlite.records import batch_of
 from riverrun.capture.sqlite.session import PREFIX, connect, explaining, hurrying, path_of, quote, reading, writing
 from riverrun.capture.sqlite.triggers import SALT_BITS
 from riverrun.errors import Busy, Conflict, Transient
@@ -191,8 +193,8 @@ class SqliteSource:
             self.reached = end
             return None
         self._row_bytes = _average(rows)
-        is_part = rows[-1][0] < number_of(end)
-        batch = batch_of(rows, self._layouts, self._told, is_part, self._grown, self._troubles)
+        part_of = sequence_of(number_of(end)) if rows[-1][0] < number_of(end) else None
+        batch = batch_of(rows, self._layouts, self._told, part_of, self._grown, self._troubles)
         self._told.update({table.id: table for table in self._grown})
         for trouble in batch.troubles:
             self._told.pop(trouble.table, None)
@@ -259,8 +261,8 @@ class SqliteSource:
                 )
             end = self._installation.end()
             held = number_of(end) - number_of(self._installation.confirmed())
-        scale = self._row_bytes / (1 << SALT_BITS)
-        return SourceHealth(end, int(held * self._row_bytes), (), scale)
+        behind = max(number_of(end) - number_of(self.reached), 0)
+        return SourceHealth(end, int(held * self._row_bytes), (), math.ceil(behind * self._row_bytes))
 
     def show(self, position: int) -> str:
         return str(number_of(position))
