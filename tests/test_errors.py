@@ -20,7 +20,13 @@ SOURCE = Path(errors.__file__).parent
 FAMILY = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, RiverrunError)]
 
 # Not errors but ways to end a thread, a test, a command or a stream; nobody outside of their module sees them.
-SIGNALS = {"log.upkeep._Stopped", "failpoints.Crashed", "cli.interruption.Interrupted", "serve.guard.Withdrawn"}
+SIGNALS = {
+    "log.upkeep._Stopped",
+    "failpoints.Crashed",
+    "cli.interruption.Interrupted",
+    "serve.guard.Withdrawn",
+    "capture.mariadb.stream._Cut",
+}
 
 
 class Defined(NamedTuple):
