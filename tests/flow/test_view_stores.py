@@ -38,11 +38,11 @@ def test_an_address_is_checked_where_it_is_written(flow: Flow, orders: Stream) -
     with pytest.raises(Invalid, match="partition_by is for Delta tables"):
         flow.view("v", orders, partition_by="day")
     with pytest.raises(LookupError, match="nope"):
-        flow.view("v", orders, to="delta:/tmp/x", partition_by="nope")
-    flow.view("v", orders, to="delta:/tmp/x", partition_by="day")
+        flow.view("v", orders, to="delta:/lake/x", partition_by="nope")
+    flow.view("v", orders, to="delta:/lake/x", partition_by="day")
     with pytest.raises(Invalid, match="view 'v' is in the same Delta table"):
-        flow.view("w", orders, to="delta:/tmp/x")
-    flow.view("x", orders, to="sqlite:/tmp/x.db", history="1 day", index="user")
+        flow.view("w", orders, to="delta:/lake/x")
+    flow.view("x", orders, to="sqlite:/lake/x.db", history="1 day", index="user")
 
 
 def test_where_a_view_is_makes_it_another_one(orders: Stream) -> None:
@@ -51,8 +51,8 @@ def test_where_a_view_is_makes_it_another_one(orders: Stream) -> None:
     views = [
         flow.view("a", rows),
         flow.view("b", rows, to="search:"),
-        flow.view("c", rows, to="delta:/tmp/y"),
-        flow.view("d", rows, to="delta:/tmp/z", partition_by="day"),
+        flow.view("c", rows, to="delta:/lake/y"),
+        flow.view("d", rows, to="delta:/lake/z", partition_by="day"),
     ]
     assert len(set(view_fingerprints(views).values())) == 4
 
