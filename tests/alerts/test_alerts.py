@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -21,13 +20,7 @@ from riverrun.alerts.stretch import Stretch, StretchRows, read_stretch
 from riverrun.durations import FIRST
 from riverrun.log.topic import Topic
 from riverrun.runtime.status import AlertStatus
-
-
-def until(done: Callable[[], bool], timeout: float = 10) -> None:
-    end = time.monotonic() + timeout
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+from waiting import until
 
 
 def row(user: str) -> dict[str, Any]:

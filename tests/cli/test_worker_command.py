@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 
 from riverrun.log.queue import Message
 from riverrun.river import River
+from waiting import until
 
 MAILS = """
 import time
@@ -39,13 +38,6 @@ def mails(riverrun: Any) -> Any:
     with River("river") as river:
         river.topic("mails", "to string", fsync="os").append([{"to": "ada"}, {"to": "nobody"}, {"to": "bob"}])
     return riverrun
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < deadline, "too late"
-        time.sleep(0.02)
 
 
 def test_what_fails_is_listed_and_sent_again(mails: Any) -> None:

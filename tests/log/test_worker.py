@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,19 +16,13 @@ from riverrun.log.queue import Message
 from riverrun.log.topic import Topic
 from riverrun.log.worker import QueueWorker
 from riverrun.river import River
+from waiting import until
 
 
 @pytest.fixture
 def topic(tmp_path: Path) -> Iterator[Topic]:
     with River(tmp_path / "river") as river:
         yield river.topic("mails", "n bigint", fsync="os")
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not done():
-        assert time.monotonic() < deadline, "too late"
-        time.sleep(0.005)
 
 
 def test_threads_share_the_messages_and_end_when_there_are_none(topic: Topic) -> None:

@@ -14,6 +14,7 @@ from riverrun.flow import Flow
 from riverrun.flow.aggregates import sum as total
 from riverrun.river import River
 from riverrun.settings import Settings
+from waiting import until
 
 pytestmark = pytest.mark.spark
 
@@ -57,6 +58,8 @@ def test_a_message_is_delivered_once_with_its_key_and_the_next_run_goes_on(river
         topic.append(order("ada", 60, 2))
         run.process(timeout="60 seconds")
         receiver.wait(1, timeout=30)
+        # The receiver has it a moment before the sender knows.
+        until(lambda: run.status()["alerts"][0]["rows"] == 1)
         [status] = run.status()["alerts"]
     assert {name: status[name] for name in ("alert", "sent", "rows", "waiting", "failed", "dead")} == {
         "alert": "rich",
