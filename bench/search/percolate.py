@@ -107,7 +107,7 @@ def _measure(prepared: tuple[int, str, Effort]) -> Percolated:
         last = corpus.documents(1000, TRIED)
         again = steps.take(last)
         found = steps.changes.select("n", "query_id").sort("n", "query_id").rows()
-    tried, wanted = _try_every(count, last)
+    tried, wanted = _try_every(_texts(count, effort.search_epochs), last)
     if found != wanted or (not found and count >= LOADED):
         raise WrongResult(f"{count} queries: {len(found)} were found, and trying each finds {len(wanted)}")
     return Percolated(epochs, tried, changes, sum(loaded) / count, again, memory)
@@ -166,19 +166,26 @@ def _carried(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _try_every(count: int, rows: pl.DataFrame) -> tuple[float, list[tuple[int, int]]]:
+def _texts(count: int, changes: int) -> list[str]:
+    """All queries, by their numbers, as they are after the changes."""
+    texts = [text for first in range(0, count, LOADED) for text in corpus.queries(first, min(LOADED, count - first))]
+    for number in range(changes):
+        texts[number * CHANGED : (number + 1) * CHANGED] = corpus.queries(number * CHANGED, CHANGED)
+    return texts
+
+
+def _try_every(texts: list[str], rows: pl.DataFrame) -> tuple[float, list[tuple[int, int]]]:
     """Seconds for each document with which every query is tried, and what is found."""
     fields, analyzer = search_fields(_LEFT, ["body"]), Analyzer()
     programs = Programs(fields, Vocabulary())
-    for first in range(0, count, LOADED):
-        texts = corpus.queries(first, min(LOADED, count - first))
-        programs.add(parse_query(text, fields, analyzer) for text in texts)
+    for first in range(0, len(texts), LOADED):
+        programs.add(parse_query(text, fields, analyzer) for text in texts[first : first + LOADED])
     found = []
     begun = time.process_time()
     documents = analyse(rows, fields, analyzer, programs.vocabulary)
     for number, n in enumerate(rows["n"].to_list()):
-        for first in range(0, count, PAIRS):
-            slots = np.arange(first, min(first + PAIRS, count))
+        for first in range(0, len(texts), PAIRS):
+            slots = np.arange(first, min(first + PAIRS, len(texts)))
             meets = verify(programs, documents, np.full(len(slots), number), slots)
             found += [(n, slot) for slot in slots[meets].tolist()]
     return (time.process_time() - begun) / rows.height, sorted(found)
