@@ -39,7 +39,7 @@ def search(tables: Any, rows: Any, sequences: Any, rules: Any, exact: bool) -> A
     end, reach = np.empty((block, states), np.int32), np.empty((block, states), np.int32)
     depth = min(longest, rules.limit) + 1
     path = new_path(tables, depth, len(tables.totals))
-    waiting = np.zeros(depth + 2, np.int64)
+    waiting, entered = np.zeros(depth + 2, np.int64), np.zeros(depth + 2, np.int64)
     failed = np.zeros(1 if exact else _REMEMBERED, np.uint64)
     taken = np.zeros((2, depth + 2), np.int64)  # rows and variables of what was found
     outcome, start, first = np.empty(64, np.int64), np.empty(64, np.int64), np.zeros(65, np.int64)
@@ -79,7 +79,7 @@ def search(tables: Any, rows: Any, sequences: Any, rules: Any, exact: bool) -> A
             else:
                 result, length, asked = _try(
                     tables, rows, path, low, at, stop, high, expired, capped, base, end, reach,
-                    rules, waiting, failed, taken, next_absent, taken_steps,
+                    rules, waiting, entered, failed, taken, next_absent, taken_steps,
                 )  # fmt: skip
             if result == Outcome.OPEN:
                 break
@@ -195,7 +195,8 @@ def _look(
 @compiled
 def _try(
     tables: Any, rows: Any, path: Any, low: int, at: int, stop: int, high: int, expired: bool, capped: bool, base: int,
-    end: Any, reach: Any, rules: Any, waiting: Any, failed: Any, taken: Any, next_absent: Any, taken_steps: Any,
+    end: Any, reach: Any, rules: Any, waiting: Any, entered: Any, failed: Any, taken: Any, next_absent: Any,
+    taken_steps: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
     """The same where conditions depend on the rows of the match: attempts one after the other."""
     states = len(tables.states) - 2
@@ -205,7 +206,6 @@ def _try(
     asked = at
     waiting[0] = tables.states[states, 1]
     behind = tables.states[states + 1, 1]
-    entered = np.empty(len(waiting), np.int64)
     while True:
         steps += 1
         taken_steps[0] += 1
