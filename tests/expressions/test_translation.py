@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -117,6 +118,7 @@ def test_forms(sql: str, kind: str, expected: Any) -> None:
         ("coalesce('x', s) = i", "a cast of 'x' to bigint"),
         ("coalesce(md5('x'), s) = i", "coalesce(md5('x'), s)"),
         ("y = replace(named_struct('x', i, 'name', 'it').name, 'a')", "a cast of replace('it', 'a', '') to date"),
+        ("to_date(coalesce('x', s), 'dd.MM.yyyy') = y", "to_date(coalesce('x', s), 'dd.MM.yyyy')"),
         ("i * dayofweek(date'1969-12-31') * 2147483647", "i * dayofweek(date'1969-12-31')"),
     ],
 )
@@ -141,6 +143,10 @@ def test_what_is_refused_is_named_as_small_as_it_is(sql: str, part: str) -> None
         ("`is`[i]", {}),
         ("cast(t as timestamp)", {"t": "2023-02-29"}),
         ("timestamp_millis(l)", {"l": 2**62}),
+        ("log(d, -i)", {"d": -1.0, "i": -(2**31)}),
+        ("log(-i, d)", {"d": -1.0, "i": -(2**31)}),
+        ("add_months(y, i)", {"i": 2**31 - 1}),
+        ("y - interval 1 month * i", {"i": -(2**31)}),
     ],
 )
 def test_what_fails_in_spark_fails(sql: str, row: dict[str, Any]) -> None:
@@ -163,6 +169,36 @@ def test_what_fails_in_spark_fails(sql: str, row: dict[str, Any]) -> None:
 )
 def test_what_spark_does_not_evaluate_does_not_fail(sql: str, expected: Any) -> None:
     assert value(sql, i=0) == expected
+
+
+@pytest.mark.parametrize("unit", ["year", "quarter", "month", "week"])
+@pytest.mark.parametrize("text", ["610012-08-31", "-290000-02-28", "2024-02-29", "0000-12-31"])
+def test_dates_reach_further_than_timestamps(unit: str, text: str) -> None:
+    """NumPy has the same calendar, in all years."""
+    days = np.datetime64(text).astype(int)
+    month = np.datetime64(text, "M")
+    weekday = (days + 3) % 7
+    starts = {
+        "year": np.datetime64(text, "Y"),
+        "quarter": month - month.astype(int) % 3,
+        "month": month,
+        "week": np.datetime64(text) - weekday,
+    }
+    assert value(f"unix_date(trunc(s, '{unit}'))", s=text) == starts[unit].astype("M8[D]").astype(int)
+
+
+@pytest.mark.parametrize(("text", "months"), [("610012-08-31", 6), ("-290000-03-31", -1), ("2024-01-31", 5_000_001)])
+def test_months_are_added_in_far_years(text: str, months: int) -> None:
+    month = np.datetime64(text, "M") + months
+    last = (month + 1).astype("M8[D]").astype(int) - 1
+    first = month.astype("M8[D]").astype(int)
+    day = int(text[-2:]) - 1
+    assert value("unix_date(add_months(s, i))", s=text, i=months) == min(first + day, last)
+    assert value("unix_date(cast(s as date) - interval 1 month * i)", s=text, i=-months) == min(first + day, last)
+
+
+def test_a_power_of_null_is_null() -> None:
+    assert value("pow(d, cast('NaN' as double))", d=None) is None
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,13 @@ _UNITS = {
     "quarter": "quarter",
     "week": "week",
 }
+# `date_trunc` is by way of a timestamp, and those end long before dates do.
+_STARTS = {
+    "year": "{0} - (dayofyear({0}) - 1)::INTEGER",
+    "quarter": "make_date(year({0}), quarter({0}) * 3 - 2, 1)",
+    "month": "{0} - (day({0}) - 1)::INTEGER",
+    "week": "{0} - (isodow({0}) - 1)::INTEGER",
+}
 _LENGTHS = {
     **dict.fromkeys(("day", "dd"), DAY),
     **_TIMES,
@@ -114,7 +121,7 @@ def truncated_date(given: Given) -> Term:
     value = as_date(given, 0)
     if name is None:
         return null(DATE)
-    return strict(DATE, [value], lambda a: f"CAST(date_trunc('{name}', {a}) AS DATE)")
+    return strict(DATE, [value], lambda a: f"CAST({_STARTS[name].format(a)} AS DATE)", repeats=True)
 
 
 @form("date_add", "dateadd", "date_sub")

@@ -74,6 +74,13 @@ _READERS: tuple[tuple[str, Function, list[str], str, str], ...] = (
     ("decimal", readers.read_decimal, ["VARCHAR", "INTEGER", "INTEGER"], "VARCHAR", "a decimal of that size"),
     ("to_timestamp", readers.read_pattern, ["VARCHAR", "VARCHAR"], "BIGINT", "a time of that pattern"),
     (
+        "add_months",
+        readers.add_months,
+        ["INTEGER", "INTEGER"],
+        "INTEGER",
+        "a day and months to add that come to a date",
+    ),
+    (
         "decimal_arithmetic",
         decimal_arithmetic,
         ["VARCHAR", "VARCHAR", "VARCHAR", "INTEGER", "INTEGER"],

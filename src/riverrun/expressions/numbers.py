@@ -46,9 +46,10 @@ def logarithm_to_base(given: Given) -> Term:
     base, value = argument(given, 0, DOUBLE), argument(given, 1, DOUBLE)
 
     def build(b: str, a: str) -> str:
-        return f"(CASE WHEN {b} <= 0 OR {a} <= 0 THEN NULL ELSE ln({a}) / ln({b}) END)"
+        # Spark looks at the number whatever the base is.
+        return f"(CASE WHEN {a} <= 0 OR {b} <= 0 THEN NULL ELSE ln({a}) / ln({b}) END)"
 
-    return strict(DOUBLE, [base, value], build, cost=10, repeats=True)
+    return strict(DOUBLE, [base, value], build, cost=10, repeats=True, reordered=True)
 
 
 @form("pow", "power")
@@ -59,7 +60,7 @@ def power(given: Given) -> Term:
 
     def build(a: str, b: str) -> str:
         # C has 1 for 1 to the power of NaN, and for -1 to an infinite one; Java has NaN.
-        odd = f"isnan({b}) OR (abs({a}) = 1 AND isinf({b}))"
+        odd = f"{a} IS NOT NULL AND (isnan({b}) OR (abs({a}) = 1 AND isinf({b})))"
         return f"(CASE WHEN {odd} THEN {nan} ELSE pow({a}, {b}) END)"
 
     if (

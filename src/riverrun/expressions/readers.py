@@ -7,7 +7,7 @@ cannot be read.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, Inexact, InvalidOperation
 from fractions import Fraction
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -62,6 +62,7 @@ _SHORT_ZONES = {
     "HST": "-10:00",
 }
 DAY = 86_400_000_000
+ERA = 146_097  # days of 400 years, after which the calendar repeats itself
 _LONG = 1 << 63
 
 
@@ -78,6 +79,15 @@ def days_of(year: int, month: int, day: int) -> int | None:
 def _days_in(year: int, month: int) -> int:
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     return 28 + leap if month == 2 else 30 if month in (4, 6, 9, 11) else 31
+
+
+def add_months(days: int, months: int) -> int | None:
+    """A date so many months later, both as days since 1970: in a shorter month its last day; None if it is too far away."""
+    eras = days // ERA
+    at = date(1970, 1, 1) + timedelta(days - eras * ERA)
+    year, month = divmod((at.year + 400 * eras) * 12 + at.month - 1 + months, 12)
+    added = days_of(year, month + 1, min(at.day, _days_in(year, month + 1)))
+    return added if added is not None and -(1 << 31) <= added < 1 << 31 else None
 
 
 def read_date(text: str) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from riverrun.expressions.casts import cast
 from riverrun.expressions.forms import Given, form
-from riverrun.expressions.moments import DAY, floor_divided, micros, moment
+from riverrun.expressions.moments import DAY, EPOCH, days, floor_divided, micros, moment
 from riverrun.expressions.term import Term, strict
 from riverrun.flow.coercion import INTERVAL_DAY, TIMESTAMP_NTZ, is_datetime, is_interval, is_months
 from riverrun.flow.literals import DAY_TIME
@@ -45,13 +45,25 @@ def add_months(left: Term, right: Term, operator: str = "+") -> Term:
     """A date or a timestamp and a number of months; in a shorter month, it is the last day."""
 
     def build(a: str, b: str) -> str:
-        months = f"to_months({b})" if operator == "+" else f"to_months({_negative(b)})"
+        added = b if operator == "+" else _negative(b)
+        months = f"to_months({added})"
         if left.type == DATE:
-            return f"CAST({a} + {months} AS DATE)"
+            far = f"spark_add_months({days(a)}, {added})"
+            return (
+                f"CASE WHEN {_is_near(a, b)} THEN CAST({a} + {months} AS DATE) ELSE CAST({EPOCH} + {far} AS DATE) END"
+            )
         sum_ = f"make_timestamp({micros(a)}) + {months}"
         return moment(f"epoch_us({sum_})", left.type)
 
-    return strict(left.type, [left, right], build, may_fail=True, cost=2)
+    is_date = left.type == DATE
+    return strict(left.type, [left, right], build, may_fail=True, cost=6 if is_date else 2, repeats=is_date)
+
+
+def _is_near(date: str, months: str) -> str:
+    """Whether a date plus so many months is one that timestamps reach: DuckDB adds by way of them."""
+    most = 12 * 100_000
+    near = f"{date} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'"
+    return f"{near} AND {months} BETWEEN {-most} AND {most}"
 
 
 def _negative(value: str) -> str:

@@ -73,11 +73,11 @@ class _Translation:
 
     def term(self, tree: Tree) -> Term:
         term = self.translated(tree)
-        if not _reads_row(tree):
-            if term.may_fail:
-                raise refusal(tree.text, "is the same for every row and may fail, which Spark finds out before")
-            return replace(term, rowless=True)
-        return term
+        if not (term.rowless or term.constant is not None or not _reads_row(tree)):
+            return term
+        if term.may_fail:
+            raise refusal(tree.text, "is the same for every row and may fail, which Spark finds out before")
+        return replace(term, rowless=True)
 
     def translated(self, tree: Tree) -> Term:
         match tree:
@@ -149,7 +149,8 @@ class _Translation:
         term = rule(Given(tree, arguments, kind))
         if len(term.sql) > _MOST:
             raise refusal(tree.text, "is too long")
-        return term
+        is_rowless = bool(arguments) and all(argument.rowless for argument in arguments)
+        return replace(term, rowless=True) if is_rowless else term
 
 
 def _reads_row(tree: Tree) -> bool:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from riverrun.expressions.datetime_patterns import to_write
-from riverrun.expressions.readers import DAY
+from riverrun.expressions.readers import DAY, ERA
 
-_ERA = 146_097  # days of 400 years, after which the calendar repeats itself
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _shifted(micros: int) -> tuple[datetime, int]:
     """The moment in a year between 1970 and 2369 that has the same days, and what to add to its year."""
-    eras = (micros // DAY) // _ERA
-    return _EPOCH + timedelta(microseconds=micros - eras * _ERA * DAY), eras * 400
+    eras = (micros // DAY) // ERA
+    return _EPOCH + timedelta(microseconds=micros - eras * ERA * DAY), eras * 400
 
 
 def _year(year: int) -> str:
