@@ -64,7 +64,7 @@ def spark_session() -> Iterator[object]:
         warnings.simplefilter("ignore")
         from riverrun.spark.session import session
 
-        spark = session()
+        spark = session(computes=False)
     yield spark
     spark.stop()
 

@@ -2,7 +2,8 @@
 
 All events count, whether the query reads their topic or not. Nothing is behind the view, as is the custom with Nexmark:
 changes are kept in memory until they were compared with what DuckDB makes of the same rows. DuckDB has them in memory, in
-one piece, and is the limit. Where Spark's own API can say the query, it runs beside, in the same session.
+one piece, and is the limit. Where Spark's own API can say the query, it runs over the same topics afterwards, in a JVM that
+is set up for it.
 """
 
 from __future__ import annotations
@@ -47,35 +48,39 @@ _numbers = itertools.count(1)
 
 
 def run(directory: str, effort: Effort) -> Iterator[Figure]:
-    spark = start()
+    start(computes=False)
     house = AuctionHouse()
     with River(f"{directory}/warm") as warm, River(f"{directory}/river") as river:
         warming, backlog = fill(warm, house, WARM), fill(river, house, effort.nexmark_events)
         db = batch(backlog.tables, cores())
-        against_flink: list[float] = []
+        mine: dict[str, Processed] = {}
         for name in effort.queries:
             query = QUERIES[name]
             if effort.nexmark_events > WARM:
                 process(warm, query, house)
-            mine = process(river, query, house)
-            _, expected = _timed(db, query.sql)
-            verify(name, (weighted(mine.view, part) for part in mine.changes), expected)
-            del expected  # it may be large
+            mine[name] = _verified(name, process(river, query, house), _timed(db, query.sql)[1])
             batches = [_timed(db, query.sql)[0] for _ in range(effort.rounds)]
-            took = Processed(mine.view, [], mine.rows, mine.seconds, mine.rates)
-            del mine
-            duckdb = _figure(name, effort.nexmark_events, took, "DuckDB, batch", sorted(batches)[len(batches) // 2])
-            if name in FLINK:
-                against_flink.append(duckdb.value / FLINK[name])
-            yield replace(duckdb, target=FLINK.get(name))
-            if name in NATIVE:
-                run_native(spark, warm, name, warming.cuts, f"{directory}/native/{name}-warm")
-                seconds = run_native(spark, river, name, backlog.cuts, f"{directory}/native/{name}")
-                yield _figure(name, effort.nexmark_events, took, "Spark native", sum(seconds))
+            median = sorted(batches)[len(batches) // 2]
+            figure = _figure(name, effort.nexmark_events, mine[name], "DuckDB, batch", median)
+            yield replace(figure, target=FLINK.get(name))
+        db.close()
+        against_flink = [effort.nexmark_events / mine[name].seconds / FLINK[name] for name in mine if name in FLINK]
         if len(against_flink) > 1:
             yield _together(against_flink)
+        if any(name in NATIVE for name in effort.queries):
+            spark = start()
+            for name in (name for name in effort.queries if name in NATIVE):
+                run_native(spark, warm, name, warming.cuts, f"{directory}/native/{name}-warm")
+                seconds = run_native(spark, river, name, backlog.cuts, f"{directory}/native/{name}")
+                yield _figure(name, effort.nexmark_events, mine[name], "Spark native", sum(seconds))
     for name in ("warm", "river", "native"):
         shutil.rmtree(f"{directory}/{name}", ignore_errors=True)  # not every run has queries of Spark's own
+
+
+def _verified(name: str, mine: Processed, expected: pa.Table) -> Processed:
+    """What a query took, without its changes, which may be many, and are what DuckDB finds."""
+    verify(name, (weighted(mine.view, part) for part in mine.changes), expected)
+    return replace(mine, changes=[])
 
 
 def _together(ratios: Sequence[float]) -> Figure:

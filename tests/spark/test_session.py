@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
+import riverrun as rr
 from riverrun.errors import Unavailable
 from riverrun.java import Java, find_java
 from riverrun.spark import archive, jvm
+from riverrun.spark import session as module
+from riverrun.spark.context import RunContext
 from riverrun.spark.session import cores, spark_home
 
 CONF = {"spark.driver.memory": "100m"}
+CONF_LOCAL = {"spark.master": "local[2]"}
 
 
 def fake_java(tmp_path: Path, script: str) -> Java:
@@ -54,6 +58,19 @@ def test_only_the_newest_archives_are_kept(tmp_path):
     (tmp_path / "lock").touch()
     archive._forget_old(str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.jsa", "1.jsa", "2.jsa", "lock"]
+
+
+@pytest.mark.parametrize(("expression", "by_spark"), [("amount > 0", False), ("soundex(user) = 'A300'", True)])
+def test_a_jvm_that_computes_nothing_does_not_compile_its_code_to_the_last(tmp_path, monkeypatch, expression, by_spark):
+    started = []
+    monkeypatch.setattr(module.jvm, "start", lambda java, home, options, conf: started.append(options))
+    monkeypatch.setattr(module, "session", lambda master, settings, computes: module._start(CONF_LOCAL, [], computes))
+    flow = rr.Flow("shop")
+    flow.view("kept", flow.stream("orders", "user string, amount double").where(expression))
+    with rr.River(tmp_path) as river:
+        context = RunContext.open(river, flow, None, "", None)
+        context.starting._thread.join()
+    assert ("-XX:TieredStopAtLevel=1" not in started[0]) == by_spark
 
 
 @pytest.mark.spark
@@ -140,8 +157,6 @@ def test_one_session_per_process(spark_session):
 
 @pytest.mark.spark
 def test_spark_that_somebody_else_started_is_used(spark_session, monkeypatch):
-    from riverrun.spark import session as module
-
     spark_session.conf.set("spark.sql.session.timeZone", "Europe/Dublin")
     try:
         monkeypatch.setattr(module, "_ours", None)

@@ -38,6 +38,8 @@ _ON_ONE_MACHINE = {
 }
 # Classes are those of the installed package. Verifying them again at every start takes a quarter of its time.
 _UNVERIFIED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+# Where no row goes through the JVM, compiling its code a second time, to the last, only takes processors from the tasks.
+_CONTROLLING = "-XX:TieredStopAtLevel=1"
 _starting = threading.Lock()
 _ours: SparkSession | None = None
 
@@ -47,8 +49,10 @@ def session(
     settings: Settings | None = None,
     options: Mapping[str, str] | None = None,
     jvm_options: Sequence[str] = (),
+    computes: bool = True,
 ) -> SparkSession:
-    """The session of this process, started when first asked for.
+    """The session of this process, started when first asked for. `computes` says whether Spark itself will compute with
+    rows, or only tell the tasks what to do.
 
     Where Spark is there already, started by somebody else, it is used, with the SQL settings that flows need.
     """
@@ -65,7 +69,7 @@ def session(
         with _announced("starting Spark"):
             gateway = _living_gateway()
             if gateway is None:
-                gateway = _start(conf, jvm_options)
+                gateway = _start(conf, jvm_options, computes)
                 open_callbacks(gateway)
             with _own_interrupts():
                 context = SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=gateway)
@@ -79,16 +83,17 @@ def session(
 class Starting:
     """A session on its way: Spark starts in the background, and is waited for by whoever needs it."""
 
-    def __init__(self, master: str | None, settings: Settings) -> None:
+    def __init__(self, master: str | None, settings: Settings, computes: bool) -> None:
         self.is_local = is_local(master or "local")
         self._session: SparkSession | None = None
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._start, args=(master, settings), name="riverrun-spark", daemon=True)
+        asked = (master, settings, computes)
+        self._thread = threading.Thread(target=self._start, args=asked, name="riverrun-spark", daemon=True)
         self._thread.start()
 
-    def _start(self, master: str | None, settings: Settings) -> None:
+    def _start(self, master: str | None, settings: Settings, computes: bool) -> None:
         try:
-            self._session = session(master, settings)
+            self._session = session(master, settings, computes=computes)
         except BaseException as error:
             self._failure = error
 
@@ -112,14 +117,14 @@ def spark_home() -> str:
     return home
 
 
-def _start(conf: Mapping[str, str], options: Sequence[str]) -> Any:
+def _start(conf: Mapping[str, str], options: Sequence[str], computes: bool) -> Any:
     java, home = find_java(), spark_home()
     every = ["-XX:+UseParallelGC", *options]
     if not is_local(conf["spark.master"]):
         return jvm.submit(java, home, every, conf)
     if options:  # an archive is made of verified classes
         return jvm.start(java, home, every, conf)
-    every += _UNVERIFIED
+    every += _UNVERIFIED if computes else (*_UNVERIFIED, _CONTROLLING)
     path = archive.location(java, home)
     if not os.path.exists(path):
         return jvm.start(java, home, every, conf)

@@ -71,7 +71,7 @@ def process(path: str, report: ProcessingReport, ending: Ending) -> None:
 
     with River(path) as river:
         report.step("starting Spark")
-        session(river.master, river.settings)
+        session(river.master, river.settings, computes=False)
         report.step("compiling the flow")
         run = river.run(flow)
         ending.runs = True
