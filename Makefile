@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# Tests run side by side and their frames are small: handing each of them to a pool of threads takes longer than the work.
+ONE_THREAD := POLARS_MAX_THREADS=1
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-recovery lint format bench screenshots browser servers lock clean
@@ -42,11 +44,11 @@ servers: ## Redis and MariaDB for the tests of stores and captures, where this u
 	done
 
 test: $(STAMP) browser servers ## all tests but the slow ones
-	@EXAMPLES=0.5 $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 12 --durations-min 8
+	@EXAMPLES=0.5 $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 12 --durations-min 8
 
 test-recovery: $(STAMP) servers ## kill real processes at every step and compare
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'recovery or slow' tests
-	@EXAMPLES=4 $(BIN)/python -m pytest -n 2 -m 'hypothesis and not spark' --hypothesis-profile search tests
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadgroup -m 'recovery or slow' tests
+	@EXAMPLES=4 $(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m 'hypothesis and not spark' --hypothesis-profile search tests
 
 lint: $(STAMP) ## ruff and mypy, as CI runs them
 	@$(BIN)/ruff check .

@@ -99,21 +99,30 @@ class Watermarks:
     @property
     def live(self) -> pl.DataFrame:
         """The producers that count now, in the columns of HEARD."""
-        if self.idle is None:
-            return self.producers
-        return self.producers.filter(pl.col("received") + self.idle > self.until)
+        return self.producers if self.idle is None else self.producers.filter(pl.Series(self._is_live))
+
+    @property
+    def _is_live(self) -> npt.NDArray[np.bool_]:
+        assert self.idle is not None
+        live: npt.NDArray[np.bool_] = self.producers["received"].to_numpy() + self.idle > self.until
+        return live
 
     @property
     def deadline(self) -> int | None:
         """When silence alone moves the watermark, in receive time; None if it never does. Tick then, not before."""
         if self.idle is None:
             return None
-        live = self.live.group_by("received").agg(pl.col("time").min()).sort("received")
-        slowest_after = live["time"].reverse().cum_min().reverse().to_numpy()
-        moved = np.flatnonzero(slowest_after - self.lateness > self.watermark)
+        times, received = (self.producers[name].to_numpy()[self._is_live] for name in ("time", "received"))
+        order = np.argsort(received, kind="stable")
+        times, received = times[order], received[order]
+        slowest_after = np.minimum.accumulate(times[::-1])[::-1]
+        # Those heard at the same moment fall silent together.
+        begins = np.append(True, received[1:] != received[:-1])[: len(order)]
+        moments, slowest = received[begins], slowest_after[begins]
+        moved = np.flatnonzero(slowest - self.lateness > self.watermark)
         if not len(moved) or moved[0] == 0:
             return None
-        return int(live["received"][int(moved[0]) - 1]) + self.idle
+        return int(moments[moved[0] - 1]) + self.idle
 
     @property
     def newest(self) -> int | None:

@@ -57,6 +57,7 @@ class Committer:
         self._rebuild = rebuild
         self._home = os.path.basename(home)
         self._state = StateDirectory(f"{home}/state")
+        self._fingerprints = computation(flow)
         self.last = store.last(self._name, rebuild)
         self._base = Manifest.decode(self.last.manifest).base if self.last.manifest else 0
 
@@ -82,7 +83,7 @@ class Committer:
             epoch=result.control.epoch,
             shards=self._job.shards,
             nodes=result.report.manifest,
-            fingerprints=computation(self._flow),
+            fingerprints=self._fingerprints,
             final=result.control.final,
             sources=self._sources(result.control),
             memory=result.control.memory,
