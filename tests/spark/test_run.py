@@ -116,3 +116,19 @@ def test_a_flow_runs_before_there_is_anything_to_read(river):
         river.topic("orders").append(orders(0, 30))
         run.process(timeout="60 seconds")
         assert sum(row["n"] for row in river.view("totals").rows()) == 30
+
+
+def test_the_status_shows_whose_clock_is_furthest_off(river):
+    flow = Flow("devices")
+    readings = flow.stream("readings", "device string, value double, occurred timestamp, sent timestamp")
+    corrected = readings.clock("occurred", "sent", by="device")
+    flow.view("sums", corrected.window(tumbling("1 minute"), by="value").agg(n=count()))
+    with river.run(flow) as run:
+        now = datetime.now(UTC)
+        slow = {"device": "slow", "value": 1.0, "occurred": now - timedelta(hours=1), "sent": now - timedelta(hours=1)}
+        river.topic("readings").append([{**slow, "device": "right", "occurred": now, "sent": now}, slow])
+        run.process(timeout="60 seconds")
+        (clocks,) = run.status()["clocks"].values()
+    assert list(clocks) == ["slow", "right"]
+    assert 3600 <= clocks["slow"] < 3660
+    assert 0 <= clocks["right"] < 60

@@ -56,7 +56,10 @@ class Stream(Relation):
 
     @declaration
     def clock(self, occurred: str, sent: str, by: Names) -> Stream:
-        """The stream with its event time corrected by each device's clock: occurred + (received − sent)."""
+        """The stream with its event time corrected by each device's clock: occurred + (received − sent).
+
+        `by` tells devices apart: `run.status()["clocks"]` has those whose clocks are furthest off, in seconds.
+        """
         node = self.node
         while isinstance(node, Where):
             node = node.inputs[0]

@@ -56,6 +56,7 @@ class Report(msgspec.Struct):
     work: dict[str, int] = {}  # topic or node → microseconds
     figures: dict[str, dict[str, int]] = {}  # node → what it says about itself
     watermarks: dict[str, int] = {}  # node that holds one back → what it passes on in the next epoch
+    clocks: dict[str, dict[str, int]] = {}  # node that corrects clocks → device → by how much, in microseconds
 
     def count(self, node: str, input: str, counts: dict[str, int]) -> None:
         """Add to the ledger of one input of a node."""
@@ -90,3 +91,5 @@ class Report(msgspec.Struct):
             self.tell(node, figures)
         for node, watermark in other.watermarks.items():
             self.hold(node, watermark)
+        for node, offsets in other.clocks.items():
+            self.clocks.setdefault(node, {}).update(offsets)

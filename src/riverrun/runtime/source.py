@@ -16,6 +16,7 @@ from riverrun.log.topic import Topic
 from riverrun.runtime.compile.job import SQL_TYPES, Branch, Job, Reading
 from riverrun.runtime.compile.row_id import partition_in_flow
 from riverrun.runtime.control import Control, Report
+from riverrun.runtime.device_clocks import clock_offsets
 from riverrun.runtime.enveloped import open_messages
 from riverrun.runtime.manifest import manifest_before
 from riverrun.runtime.packing import QUARANTINE, Dispatch
@@ -109,6 +110,8 @@ class LogSource:
         self.report.count(reading.id, "topic", counts)
         if not good.num_rows:
             return None
+        for clock in reading.clocks:
+            self.report.clocks.setdefault(clock.id, {}).update(clock_offsets(clock, good))
         carried = _carried(reading, good, _event_time(reading, good))
         for branch, projected in self._tasks.project(reading.origin, carried):
             self._outbox.rows(branch, projected)
@@ -122,6 +125,7 @@ def _used(job: Job, readings: Sequence[Reading]) -> list[str] | None:
     used = [DELETED, PARTITION, OFFSET]
     for reading in readings:
         used += [reading.time, TIME] if reading.time else [RECEIVED]
+        used += [name for clock in reading.clocks for name in (clock.sent, *clock.by, RECEIVED)]
         if job.in_spark(reading.origin):
             used += [*reading.columns.names, RECEIVED, KEY]
         for branch in job.in_arrow(reading.origin):

@@ -170,6 +170,7 @@ class FlowStatus(StoredStatus, frozen=True, kw_only=True):
     exchange_bytes: int = 0  # of it, rows that went from task to task through shared memory or the flow's directory
     nodes: dict[str, float] = {}  # seconds that it spent in each stateful node
     figures: dict[str, dict[str, int]] = {}  # what nodes say about themselves, by node
+    clocks: dict[str, dict[str, float]] = {}  # by node: devices whose clocks are furthest off, and by how many seconds
     alerts: tuple[AlertStatus, ...] = ()
     expressions: tuple[ComputedBy, ...] = ()
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from riverrun.durations import from_micros
+from riverrun.runtime.device_clocks import furthest_off
 from riverrun.runtime.epoch import EpochResult
 from riverrun.runtime.status import EpochTimes, TimeSplit
 
@@ -37,6 +38,8 @@ class RunProgress:
         self._around: dict[int, float] = {}
         self.figures: dict[str, dict[str, int]] = {}
         """What nodes said about themselves when they last did something."""
+        self.clocks: dict[str, dict[str, int]] = {}
+        """How wrong clocks were, by node and device, when rows last came."""
 
     def committed(self, result: EpochResult, computing: float, committing: float, exchanged: int = 0) -> None:
         """An epoch has taken effect."""
@@ -44,6 +47,7 @@ class RunProgress:
         rows = sum(inputs["topic"]["read"] for inputs in report.counts.values() if "topic" in inputs)
         work = {name: micros / 1e6 for name, micros in report.work.items()}
         self.figures.update(report.figures)
+        self.clocks.update({node: furthest_off(offsets) for node, offsets in report.clocks.items()})
         epoch = result.control.epoch
         self._epochs.append(Committed(epoch, time.monotonic(), rows, computing, committing, work, exchanged))
 

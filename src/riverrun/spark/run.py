@@ -180,6 +180,10 @@ class Run:
             exchange_bytes=self._progress.exchanged,
             nodes=self._progress.nodes(inputs),
             figures=dict(self._progress.figures),
+            clocks={
+                node: {device: offset / 1e6 for device, offset in offsets.items()}
+                for node, offsets in dict(self._progress.clocks).items()
+            },
             alerts=self._alerts.status(),
             expressions=tuple(engines_of(self._context.job)),
         )

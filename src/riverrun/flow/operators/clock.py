@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class ClockCorrection(Row):
     """Event time becomes occurred + (received − sent) of the same row; without `sent`, occurred; without that, received.
 
-    Its watermark follows the corrected times. Each device's offset, by the columns `by`, is shown in the status.
+    Its watermark follows the corrected times. The status shows the devices, by the columns `by`, that are furthest off.
     """
 
     kind = "clock"

@@ -167,6 +167,10 @@ def _details(box: Box, status: FlowStatus, asked: Asked) -> Html:
         rows.append(("State size", join(size(takes.bytes), " ", _kept_in(takes.files))))
     for name, count in status.figures.get(box.id, {}).items():
         rows.append((name.capitalize(), number(count)))
+    if clocks := status.clocks.get(box.id):
+        rows.append(
+            ("Clocks furthest off", ", ".join(f"{device} {offset:+.1f} s" for device, offset in clocks.items()))
+        )
     if said.get("kind") == "as_of":
         rows.append(
             ("Rows out", "may be more than came in: a version that arrives answers the rows it is valid for again")
