@@ -47,7 +47,7 @@ test: $(STAMP) browser servers ## all tests but the slow ones
 	@EXAMPLES=0.5 $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 12 --durations-min 8
 
 test-recovery: $(STAMP) servers ## kill real processes at every step and compare
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadgroup -m 'recovery or slow' tests
+	@$(ONE_THREAD) $(BIN)/python -m pytest -vv -n 2 --dist loadgroup -m 'recovery or slow' tests
 	@EXAMPLES=4 $(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m 'hypothesis and not spark' --hypothesis-profile search tests
 
 lint: $(STAMP) ## ruff and mypy, as CI runs them
