@@ -77,6 +77,7 @@ class Captured:
         self._commit_time = 0  # of the last transaction that is durable here
         self._gauge: LogGauge | None = None
         self._telling = threading.RLock()
+        self._suspected: tuple[int, Sequence[TableTrouble]] = (0, ())
         self._due = {"confirm": 0.0, "report": 0.0, "health": 0.0}
 
     def __enter__(self) -> Self:
@@ -233,6 +234,7 @@ class Captured:
         if now >= self._due["health"]:
             self._due["health"] = now + _HEALTH
             self._health()
+        self._judge()
         self.tell_if_due()
 
     def finish(self) -> None:
@@ -297,8 +299,20 @@ class Captured:
     def _health(self) -> None:
         health = self._database.health([one.table for one in self._destinations.values() if not one.stopped])
         self.status.held_bytes = health.held_bytes
-        for trouble in health.troubles:
-            self._stopped(trouble)
+        if not self._suspected[1]:
+            self._suspected = (health.position, health.troubles)
+
+    def _judge(self) -> None:
+        """Tables that a look at the source found in trouble stop when the stream has come to where it was then: it may tell
+        more exactly why, and has rows of before."""
+        position, troubles = self._suspected
+        if self._database.reached < position:
+            return
+        for trouble in troubles:
+            destination = self._destinations.get(trouble.table)
+            if destination is None or not destination.stopped:
+                self._stopped(trouble)
+        self._suspected = (0, ())
 
     def tell_if_due(self) -> None:
         """As `tell`, now and then. Another thread may: then it is seen how far the source is while this one appends."""
@@ -310,11 +324,12 @@ class Captured:
         """Look at how far the source is, and tell everybody how far this is."""
         assert self._gauge is not None
         with self._telling:
-            self._due["report"] = time.monotonic() + _REPORT
             confirmed, looked = self._confirmed, wall_clock()
             end = self._gauge.measure(confirmed)
             self._lag.note(end.position, looked)
             self._report(confirmed, end)
+            # What fails stays due: the capture's own thread must meet it, whoever came first.
+            self._due["report"] = time.monotonic() + _REPORT
 
     def _report(self, confirmed: int, end: LogEnd) -> None:
         status, progress = self.status, self._file.value
