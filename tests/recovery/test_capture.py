@@ -48,9 +48,10 @@ class Bank(ABC):
     def is_whole(self, sums: Mapping[str, Any]) -> bool:
         """Whether this is what tables add up to between two transactions."""
 
-    def _program(self, name: str, *arguments: str) -> Process:
+    def _program(self, name: str, *arguments: str, failpoints: str = "") -> Process:
         command = [sys.executable, str(PROGRAMS / name), str(self.shop.path / "river"), *arguments]
-        environment = {**os.environ, "CAPTURED": f"{self.shop.name}.{self.shop.schema}"}
+        prefix = f"{self.shop.name}.{self.shop.schema}"
+        environment = {**os.environ, "CAPTURED": prefix, "RIVERRUN_FAILPOINTS": failpoints}
         with open(self.shop.path / "errors", "ab") as errors:
             return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=environment)
 
@@ -58,10 +59,11 @@ class Bank(ABC):
     def errors(self) -> str:
         return (self.shop.path / "errors").read_text()
 
-    def capture(self, *options: str) -> Process:
+    def capture(self, *options: str, failpoints: str = "") -> Process:
         # One segment: compaction must not overtake the flow, which is behind whenever it was killed.
         sizes = ("--chunk", "20000", "--part", "100000", "--segment", str(1 << 32))
-        return self._program("capture.py", self.shop.url, self.shop.name, *self.tables, *sizes, *options)
+        asked = (self.shop.url, self.shop.name, *self.tables, *sizes, *options)
+        return self._program("capture.py", *asked, failpoints=failpoints)
 
     def follow(self) -> Process:
         return self._program("run_without_spark.py", "--flow", self.flow, "--max-rows", "2000")
@@ -167,12 +169,17 @@ def restart(shop: Shop | MariaShop, load: Sequence[Process], dice: random.Random
 
 def play(bank: Bank, seconds: float, kills: int, disturbances: int) -> None:
     dice = random.Random(11)
+
+    def capture_for_a_while() -> Process:
+        """It dies by itself between two appends: then one topic has a transaction that another one has not."""
+        return bank.capture(failpoints=f"capture.append:{dice.randrange(20, 200)}=kill")
+
     bank.finished(bank.capture("--once"))
     begun = time.monotonic()
     deadline = begun + seconds
     moments = sorted(dice.uniform(0, seconds) for _ in range(kills))
     stops = [seconds * (i + 1) / (disturbances + 1) for i in range(disturbances)]
-    load, capture, flow = bank.load(seconds), bank.capture(), bank.follow()
+    load, capture, flow = bank.load(seconds), capture_for_a_while(), bank.follow()
     while time.monotonic() < deadline:
         passed = time.monotonic() - begun
         if moments and passed >= moments[0]:
@@ -186,7 +193,7 @@ def play(bank: Bank, seconds: float, kills: int, disturbances: int) -> None:
             load = bank.load(deadline - time.monotonic())
         if capture.poll() is not None:
             assert capture.returncode == -signal.SIGKILL, bank.errors
-            capture = bank.capture()
+            capture = capture_for_a_while()
         if flow.poll() is not None:
             assert flow.returncode in (0, -signal.SIGKILL), bank.errors
             flow = bank.follow()
