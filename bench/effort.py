@@ -32,6 +32,7 @@ class Effort:
     searches: tuple[int, ...]  # stored queries
     search_epochs: int
     captured_rows: int  # of a database's table
+    transaction_rows: int  # of one transaction that is captured
     store_rows: int  # that an epoch changes in a derived store
     lake_rows: int  # of a Delta table
 
@@ -62,6 +63,7 @@ FULL = Effort(
     searches=(1_000, 100_000, 228_000, 1_000_000),
     search_epochs=10,
     captured_rows=1_000_000,
+    transaction_rows=2_000_000,
     store_rows=20_000,
     lake_rows=1_000_000,
 )
@@ -89,6 +91,7 @@ QUICK = Effort(
     searches=(1_000, 228_000),
     search_epochs=5,
     captured_rows=200_000,
+    transaction_rows=400_000,
     store_rows=20_000,
     lake_rows=1_000_000,
 )
@@ -116,6 +119,7 @@ TINY = Effort(
     searches=(200, 2_000),
     search_epochs=1,
     captured_rows=2_000,
+    transaction_rows=4_000,
     store_rows=300,
     lake_rows=3_000,
 )

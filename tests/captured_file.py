@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import riverrun as rr
-from captured_shop import Shop
+from captured_shop import CapturedRiver
 
 
-class FileShop(Shop):
-    """As `Shop`, of a file."""
+class FileShop(CapturedRiver):
+    """A database of SQLite."""
+
+    dialect = "sqlite"
 
     def __init__(self, path: Path, journal: str = "wal") -> None:
-        self.path = path
         self.file = path / "shop.db"
-        self.url = f"sqlite:{self.file}"
-        self.name = "shop"
+        super().__init__(f"sqlite:{self.file}", "shop", path)
         self.db = sqlite3.connect(self.file, isolation_level=None)
         self.db.execute(f"pragma journal_mode = {journal}")
-        self.river = rr.River(str(path / "river"))
 
     def sql(self, text: str, *values: Any) -> list[Any]:
-        """One statement with values, or several."""
         if values or (text.lstrip().lower().startswith(("select", "pragma", "begin", "commit")) and ";" not in text):
             return self.db.execute(text, values).fetchall()
         self.db.executescript(text)
@@ -41,10 +36,3 @@ class FileShop(Shop):
     def close(self) -> None:
         self.river.close()
         self.db.close()
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.02)

@@ -22,6 +22,9 @@ _numbers = itertools.count(1)
 class CapturedRiver:
     """A river, and captures of a database into it."""
 
+    dialect: str
+    schema = ""  # what stands before the names of tables in those of topics
+
     def __init__(self, url: str, name: str, path: Path) -> None:
         self.url = url
         self.name = name
@@ -51,12 +54,19 @@ class CapturedRiver:
                 kept[row[key]] = {name: value for name, value in row.items() if not name.startswith("_")}
         return kept
 
+    def sql(self, text: str, *values: Any) -> list[Any]:
+        """One statement with values, or several with semicolons between them; gives what the last one found."""
+        raise NotImplementedError
+
     def told(self) -> list[dict[str, Any]]:
         return self.river.topic(f"{self.name}.transactions").read().to_pylist()
 
 
 class Shop(CapturedRiver):
     """A database of PostgreSQL."""
+
+    dialect = "postgresql"
+    schema = "public."
 
     def __init__(self, server: Server, path: Path) -> None:
         self.server = server
@@ -75,10 +85,21 @@ class Shop(CapturedRiver):
             cursor.execute(text, values or None)
             return cursor.fetchall() if cursor.description else []
 
-    def close(self) -> None:
-        self.river.close()
+    def disconnect(self) -> None:
         if self._db is not None:
             self._db.close()
+
+    def cut(self) -> None:
+        """Cut the connections of those who read the log."""
+        self.sql("select pg_terminate_backend(pid) from pg_stat_replication")
+
+    def readers(self) -> int:
+        """How many connections read the log."""
+        return len(self.sql("select pid from pg_stat_replication"))
+
+    def close(self) -> None:
+        self.river.close()
+        self.disconnect()
         with suppress(psycopg2.Error), _admin(self.server) as admin:  # the server goes with the session
             mine = "from pg_replication_slots where database = %s and"
             admin.execute(f"select pg_terminate_backend(active_pid) {mine} active", (self.database,))
@@ -88,16 +109,18 @@ class Shop(CapturedRiver):
 class MariaShop(CapturedRiver):
     """A database of MariaDB."""
 
+    dialect = "mariadb"
+
     def __init__(self, server: MariaServer, path: Path) -> None:
         self.server = server
         self.database = f"shop{next(_numbers)}"
         self._db: Any = None
         super().__init__(f"{server.url}/{self.database}", self.database, path)
+        self.schema = f"{self.database}."
         self.sql(f"create database {self.database}")
         self.sql(f"use {self.database}")
 
     def sql(self, text: str, *values: Any) -> list[Any]:
-        """One statement, or several with semicolons between them."""
         if self._db is None or not self._db.open:
             self._db = self.server.connect(client_flag=CLIENT.MULTI_STATEMENTS)
             if text != f"create database {self.database}":
@@ -112,6 +135,18 @@ class MariaShop(CapturedRiver):
     def disconnect(self) -> None:
         if self._db is not None and self._db.open:
             self._db.close()
+
+    def cut(self) -> None:
+        """Cut the connections of those who read the log."""
+        for session in self._sessions():
+            self.sql(f"kill {session}")
+
+    def readers(self) -> int:
+        """How many connections read the log."""
+        return len(self._sessions())
+
+    def _sessions(self) -> list[int]:
+        return [row[0] for row in self.sql("show processlist") if row[4] == "Binlog Dump"]
 
     def close(self) -> None:
         self.river.close()

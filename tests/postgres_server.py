@@ -35,8 +35,11 @@ class Server:
     def stop(self, mode: str = "fast") -> None:
         self._run("pg_ctl", "-w", "-m", mode, "stop")
 
-    def remove(self) -> None:
+    def crash(self) -> None:
         self.stop("immediate")
+
+    def remove(self) -> None:
+        self.crash()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _run(self, program: str, *arguments: str) -> None:

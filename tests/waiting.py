@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def until(done: Callable[[], bool], timeout: float = 60) -> None:
+def until(done: Callable[[], object], timeout: float = 60) -> None:
     """Look again and again. A machine may be busy: only a test that fails waits for the whole time."""
     deadline = time.monotonic() + timeout
     while not done():

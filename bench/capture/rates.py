@@ -60,7 +60,7 @@ def _measure(server: Server, db: Any, directory: str, rows: int, effort: Effort)
     times = alternate(snapshot, copied, rounds)
     yield rates("capture", "snapshot", rows, times, reference="COPY to a file", target=SNAPSHOT_TARGET)
     yield _stream(server, db, directory, rows, rounds)
-    yield _large(server, directory, rows * 2)
+    yield _large(server, directory, effort.transaction_rows)
 
 
 def _captured(server: Server, directory: str, name: str, rows: int) -> Took:

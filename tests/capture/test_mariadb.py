@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from riverrun.errors import Conflict, Fenced, Invalid, Unavailable
+from waiting import until
 
 ORDERS = "create table orders (id bigint primary key, who varchar(40), amount decimal(12,2))"
 
@@ -145,10 +145,10 @@ def test_columns_come_and_go(maria):
     assert found[3] == {"id": 3, "who": None, "amount": 3, "city": "Oslo", "col__rank": None}
     assert maria.river.topic(f"{maria.name}.{topic(maria)}").describe()["captured"]["columns"] == {"col__rank": "_rank"}
     with maria.capture("orders") as capture:
-        wait_for(lambda: capture.status()["state"] == "streaming")
+        until(lambda: capture.status()["state"] == "streaming")
         maria.sql("alter table orders add column note text")
         maria.sql("insert into orders (id, note) values (4, 'here')")
-        wait_for(lambda: 4 in maria.replica(topic(maria)))
+        until(lambda: 4 in maria.replica(topic(maria)))
     assert maria.replica(topic(maria))[4]["note"] == "here"
 
 
@@ -173,14 +173,14 @@ def test_a_table_that_cannot_go_on_stops_alone(maria, change, why):
     maria.once("orders", "others.users")
     maria.sql("insert into orders values (2, 'bob', 2)")
     with maria.capture("orders", "others.users") as capture:
-        wait_for(lambda: 2 in maria.replica(topic(maria)))
+        until(lambda: 2 in maria.replica(topic(maria)))
         maria.sql(change)
         maria.sql("update orders set amount = 3 where id = 2")
         maria.sql("insert into orders values (3, 'eve', 3)")
         maria.disconnect()  # its settings go with it
         maria.sql("insert into others.users values (1)")
-        wait_for(lambda: capture.status()["tables"].get(topic(maria), {}).get("state") == "stopped")
-        wait_for(lambda: 1 in maria.replica("others.users"))
+        until(lambda: capture.status()["tables"].get(topic(maria), {}).get("state") == "stopped")
+        until(lambda: 1 in maria.replica("others.users"))
         reason = capture.status()["tables"][topic(maria)]["reason"]
         assert re.search(why, reason), reason
         assert "--resnapshot" in reason
@@ -299,11 +299,11 @@ def test_a_second_capture_takes_over(maria):
     maria.sql(ORDERS)
     maria.sql("insert into orders values (1, 'ada', 1)")
     with maria.capture("orders") as first:
-        wait_for(lambda: first.status()["state"] == "streaming")
+        until(lambda: first.status()["state"] == "streaming")
         with maria.capture("orders") as second:
-            wait_for(lambda: second.status()["state"] == "streaming")
+            until(lambda: second.status()["state"] == "streaming")
             maria.sql("insert into orders values (2, 'bob', 1)")
-            wait_for(lambda: 2 in maria.replica(topic(maria)))
+            until(lambda: 2 in maria.replica(topic(maria)))
             with pytest.raises(Fenced):
                 first.wait(20)
     assert len(maria.rows(topic(maria))) == 2
@@ -334,10 +334,3 @@ def test_what_people_write_wrong(maria):
     ):
         with pytest.raises(Invalid, match=why):
             maria.once("orders", **wrong)
-
-
-def wait_for(condition: Any, seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.02)

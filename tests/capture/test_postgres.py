@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from riverrun.errors import Conflict, Invalid, Unavailable
+from waiting import until
 
 ORDERS = "create table orders (id bigint primary key, who text, amount numeric(12,2))"
 
@@ -145,15 +146,15 @@ def test_a_table_that_cannot_go_on_stops_alone(shop, change, why):
     shop.once("orders", "users")
     shop.sql("insert into orders values (2, 'bob', 2)")
     with shop.capture("orders", "users") as capture:
-        wait_for(lambda: 2 in shop.replica("public.orders"))
+        until(lambda: 2 in shop.replica("public.orders"))
         shop.sql(change.format(name=shop.name))
         if "publication" not in change:
             target = "old_orders" if "rename" in change else "orders"
             shop.sql(f"insert into {target} values (3, 'eve', '3')")
         shop.sql("insert into users values (1)")
         capture._target = None
-        wait_for(lambda: capture.status()["tables"].get("public.orders", {}).get("state") == "stopped")
-        wait_for(lambda: 1 in shop.replica("public.users"))
+        until(lambda: capture.status()["tables"].get("public.orders", {}).get("state") == "stopped")
+        until(lambda: 1 in shop.replica("public.users"))
         assert why in capture.status()["tables"]["public.orders"]["reason"]
     status = shop.river.captures()[0]
     assert status["tables"]["public.orders"]["state"] == "stopped"
@@ -269,7 +270,7 @@ def test_a_source_that_lost_something_asks_for_a_new_snapshot(shop, what):
     shop.once("orders")
     slot = f"riverrun_{shop.name}"
     if what in ("dropped", "made again"):
-        wait_for(lambda: not shop.sql(f"select 1 from pg_replication_slots where slot_name = '{slot}' and active"))
+        until(lambda: not shop.sql(f"select 1 from pg_replication_slots where slot_name = '{slot}' and active"))
         shop.sql(f"select pg_drop_replication_slot('{slot}')")
     shop.sql("insert into orders values (3, 'eve', 3); delete from orders where id = 1")
     if what == "made again":
@@ -297,7 +298,7 @@ def test_a_slot_that_another_river_uses(shop, tmp_path):
 
     shop.sql(ORDERS)
     with shop.capture("orders") as capture:
-        wait_for(lambda: capture.status()["state"] == "streaming")
+        until(lambda: capture.status()["state"] == "streaming")
         with rr.River(str(tmp_path / "other")) as other:
             with pytest.raises(Conflict, match="keeps its changes for a capture named .* already"):
                 other.capture(shop.url, ["orders"], shop.name).run(once=True)
@@ -309,11 +310,11 @@ def test_a_second_capture_takes_over(shop):
     shop.sql(ORDERS)
     shop.sql("insert into orders values (1, 'ada', 1)")
     with shop.capture("orders") as first:
-        wait_for(lambda: first.status()["state"] == "streaming")
+        until(lambda: first.status()["state"] == "streaming")
         with shop.capture("orders") as second:
-            wait_for(lambda: second.status()["state"] == "streaming")
+            until(lambda: second.status()["state"] == "streaming")
             shop.sql("insert into orders values (2, 'bob', 1)")
-            wait_for(lambda: 2 in shop.replica("public.orders"))
+            until(lambda: 2 in shop.replica("public.orders"))
             with pytest.raises(Fenced):
                 first.wait(20)
     assert len(shop.rows("public.orders")) == 2
@@ -363,12 +364,3 @@ def test_what_people_write_wrong(shop):
         shop.river.capture(f"{shop.url}&user=nobody&password=s3cret", ["orders"], "x").run(once=True)
     assert "s3cret" not in str(caught.value)
     assert "s3cret" not in json.dumps(shop.river.captures())
-
-
-def wait_for(condition: Any, seconds: float = 20.0) -> None:
-    import time
-
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.02)

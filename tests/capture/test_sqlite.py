@@ -18,9 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from captured_file import FileShop, wait_for
+from captured_file import FileShop
 from riverrun.capture.sqlite.types import converted, topic_type
 from riverrun.errors import Conflict, Fenced, Invalid, NotFound
+from waiting import until
 
 ORDERS = "create table orders (id integer primary key, who text, amount numeric(12,2))"
 
@@ -207,13 +208,13 @@ def test_columns_come_and_go(shop):
     shop.sql(ORDERS)
     shop.sql("insert into orders values (1, 'ada', 1)")
     with shop.capture("orders") as capture:
-        wait_for(lambda: capture.status()["state"] == "streaming")
+        until(lambda: capture.status()["state"] == "streaming")
         shop.sql("alter table orders add column city text default 'Oslo'; alter table orders add column _rank int")
         shop.sql("insert into orders values (2, 'bob', 2, 'Rome', 5)")  # the old triggers know nothing of it
-        wait_for(lambda: 2 in shop.replica("orders") and "city" in shop.replica("orders")[2])
+        until(lambda: 2 in shop.replica("orders") and "city" in shop.replica("orders")[2])
         shop.sql("alter table orders rename column city to town")
         shop.sql("insert into orders values (3, 'eve', 3, 'Bonn', 6)")
-        wait_for(lambda: "town" in shop.replica("orders").get(3, {}))
+        until(lambda: "town" in shop.replica("orders").get(3, {}))
     rows = shop.replica("orders")
     assert (rows[2]["city"], rows[2]["col__rank"]) == ("Rome", 5)
     assert (rows[3]["town"], rows[3]["city"], rows[3]["amount"]) == ("Bonn", None, 3)
@@ -238,10 +239,10 @@ def test_a_table_that_cannot_go_on_stops_alone(shop, change, why):
     shop.sql(f"{ORDERS}; create table users (id integer primary key)")
     shop.sql("insert into orders values (1, 'ada', 1)")
     with shop.capture("orders", "users") as capture:
-        wait_for(lambda: capture.status()["state"] == "streaming")
+        until(lambda: capture.status()["state"] == "streaming")
         shop.sql(f"insert into orders values (2, 'bob', 2); {change}; insert into users values (1)")
-        wait_for(lambda: capture.status()["tables"]["orders"]["state"] == "stopped")
-        wait_for(lambda: 1 in shop.replica("users"))
+        until(lambda: capture.status()["tables"]["orders"]["state"] == "stopped")
+        until(lambda: 1 in shop.replica("users"))
         assert why in capture.status()["tables"]["orders"]["reason"]
     assert set(shop.replica("orders")) == {1, 2}
     shop.sql("insert into users values (2)")  # no trigger of ours is in its way
@@ -293,13 +294,13 @@ def test_a_key_that_becomes_null_stops_its_table(shop):
         "create table t (k text primary key, v int); insert into t values ('a', 1); create table u (id integer primary key)"
     )
     with shop.capture("t", "u") as capture:
-        wait_for(lambda: capture.status()["state"] == "streaming")
+        until(lambda: capture.status()["state"] == "streaming")
         shop.sql(
             "begin; insert into t values ('b', 2); insert into t values (null, 3); insert into u values (1); commit"
         )
-        wait_for(lambda: capture.status()["tables"]["t"]["state"] == "stopped")
+        until(lambda: capture.status()["tables"]["t"]["state"] == "stopped")
         assert "is null" in capture.status()["tables"]["t"]["reason"]
-        wait_for(lambda: 1 in shop.replica("u"))
+        until(lambda: 1 in shop.replica("u"))
     assert set(shop.replica("t", "k")) == {"a", "b"}
 
 
@@ -343,7 +344,7 @@ def test_a_file_that_is_replaced_while_it_is_captured(shop):
     shop.sql("pragma journal_mode = delete")  # a log of writes that stays behind belongs to the file before
     shop.sql(f"{ORDERS}; insert into orders values (1, 'ada', 1)")
     with shop.capture("orders") as capture:
-        wait_for(lambda: capture.status()["state"] == "streaming")
+        until(lambda: capture.status()["state"] == "streaming")
         other = sqlite3.connect(shop.path / "other.db")
         other.executescript(ORDERS)
         other.close()
@@ -357,19 +358,19 @@ def test_a_writer_that_holds_the_file_is_waited_for(shop, monkeypatch):
     shop.sql(f"{ORDERS}; insert into orders values (1, 'ada', 1)")
     shop.once("orders")
     with shop.capture("orders") as capture:
-        wait_for(lambda: capture.status()["state"] == "streaming")
+        until(lambda: capture.status()["state"] == "streaming")
         shop.sql("insert into orders values (2, 'bob', 2)")
         shop.sql("begin immediate")
         shop.sql("insert into orders values (?, 'eve', 1)", 3)
-        wait_for(lambda: 2 in shop.replica("orders"))  # readers do not wait for it
+        until(lambda: 2 in shop.replica("orders"))  # readers do not wait for it
         shop.sql("commit")
-        wait_for(lambda: 3 in shop.replica("orders"))
+        until(lambda: 3 in shop.replica("orders"))
     shop.sql("begin immediate")
     with shop.capture("orders") as capture:
-        wait_for(lambda: capture.status()["state"] == "waiting")
+        until(lambda: capture.status()["state"] == "waiting")
         assert "locked" in capture.status()["reason"]
         shop.sql("commit")
-        wait_for(lambda: capture.status()["state"] == "streaming")
+        until(lambda: capture.status()["state"] == "streaming")
 
 
 def test_triggers_are_made_before_and_removed_afterwards(shop, riverrun):
@@ -390,15 +391,15 @@ def test_one_river_at_a_time(shop, tmp_path):
 
     shop.sql(ORDERS)
     with shop.capture("orders") as first:
-        wait_for(lambda: first.status()["state"] == "streaming")
+        until(lambda: first.status()["state"] == "streaming")
         with rr.River(str(tmp_path / "other")) as other:
             with pytest.raises(Conflict, match="keeps its changes for a capture named shop already"):
                 other.capture(shop.url, ["orders"], "shop").run(once=True)
             other.capture(shop.url, ["orders"], "second").run(once=True)  # under another name
         with shop.capture("orders") as second:
-            wait_for(lambda: second.status()["state"] == "streaming")
+            until(lambda: second.status()["state"] == "streaming")
             shop.sql("insert into orders values (2, 'bob', 1)")
-            wait_for(lambda: 2 in shop.replica("orders"))
+            until(lambda: 2 in shop.replica("orders"))
             with pytest.raises(Fenced):
                 first.wait(20)
     assert len(shop.rows("orders")) == 1

@@ -20,6 +20,7 @@ from riverrun.capture.changes import (
     CapturedColumn,
     CapturedTable,
     ChangeBatch,
+    LogEnd,
     SourceHealth,
     TableChanges,
     TableChunk,
@@ -169,6 +170,13 @@ class ScriptedSource:
             str(seen),
             1_700_000_000_000_000,
         )
+
+    def gauge(self) -> ScriptedSource:
+        return self
+
+    def measure(self, position: int) -> LogEnd:
+        end = len(self.database.log)
+        return LogEnd(end, end - position)
 
     def health(self, tables: Sequence[CapturedTable]) -> SourceHealth:
         return SourceHealth(len(self.database.log))

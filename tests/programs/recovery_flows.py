@@ -2,7 +2,7 @@
 
 import os
 
-from riverrun.flow import Flow
+from riverrun.flow import Flow, Table
 from riverrun.flow.aggregates import count
 from riverrun.flow.aggregates import max as most
 from riverrun.flow.aggregates import sum as total
@@ -75,18 +75,32 @@ def everywhere(factor: int = 1) -> Flow:
     return flow
 
 
+def _captured(flow: Flow, name: str) -> Table:
+    """A table of the capture that the environment names, with a view of it."""
+    table = flow.table(f"{os.environ['CAPTURED']}{name}")
+    flow.view(name, table)
+    return table.with_columns(all="1")
+
+
 def bank() -> Flow:
     """The tables of pgbench as they are captured, and what they add up to: always the same in all of them."""
     flow = Flow("bank")
-    sums = []
+    notes = _captured(flow, "notes").group("all").agg(notes=total("amount"))
     for name, balance in (("accounts", "abalance"), ("tellers", "tbalance"), ("branches", "bbalance")):
-        table = flow.table(f"bank.public.pgbench_{name}")
-        flow.view(name, table)
-        sums.append(table.with_columns(all="1").group("all").agg(**{name: total(balance)}))
-    notes = flow.table("bank.public.notes")
-    flow.view("notes", notes)
-    sums.append(notes.with_columns(all="1").group("all").agg(notes=total("amount")))
-    flow.view("sums", sums[0].join(sums[1], "all").join(sums[2], "all").join(sums[3], "all"))
+        sums = _captured(flow, f"pgbench_{name}").group("all").agg(**{name: total(balance)})
+        notes = notes.join(sums, "all")
+    flow.view("sums", notes)
+    return flow
+
+
+def books() -> Flow:
+    """The tables of ledger.py as they are captured. What they add up to is zero; weighed by the account, it is another
+    number after each transaction, and the same in both."""
+    flow = Flow("books")
+    _captured(flow, "tags")
+    accounts, entries = _captured(flow, "accounts").group("all"), _captured(flow, "ledger").group("all")
+    sums = accounts.agg(balance=total("balance"), accounts=total("balance * id"))
+    flow.view("sums", sums.join(entries.agg(delta=total("delta"), entries=total("delta * account")), "all"))
     return flow
 
 

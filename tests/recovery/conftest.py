@@ -151,6 +151,9 @@ class Shop:
     def _open(self, river: River, **topic: object) -> None:
         river.topic("orders", ORDERS, key="user", time="at", partitions=3, fsync="os", **topic)
 
+    def begin(self) -> None:
+        """What has to happen before the first rows."""
+
     def feed(self, batches: int = 1) -> None:
         """Append the next rows, each batch by itself."""
         with River(self.path) as river:
@@ -265,6 +268,9 @@ class WatchedEvents(Shop):
             river.topic(name, schema, key=key, partitions=3, fsync="os", **time, **topic)
         river.topic("rules").append(recovery_watch.rules())
         river.topic("searches").append(recovery_watch.searches())
+
+    def begin(self) -> None:
+        self.complete()  # rules and searches are read before events
 
     def feed(self, batches: int = 1) -> None:
         with River(self.path) as river:

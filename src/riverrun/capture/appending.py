@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -196,7 +197,7 @@ class Appender:
     def record_rest(self, position: str) -> None:
         """Say where topics end, if a kill came between a chunk and its row; `number` is of no chunk."""
         ends = self._shown_ends()
-        if self.is_whole and ends != self._last_said():
+        if self.is_whole and ends != self._last_said("ends"):
             self._transactions.append(
                 {
                     "transaction": "",
@@ -233,12 +234,17 @@ class Appender:
         ends = {one.topic.name: list(one.topic.ends().values()) for one in self._destinations.values()}
         return json.dumps(ends, separators=(",", ":"))
 
-    def _last_said(self) -> str | None:
+    def last_time(self) -> int | None:
+        """Of the last transaction or chunk that was told of, by a capture before this one; in microseconds."""
+        found = self._last_said("at")
+        return None if found is None else int(pa.scalar(found, pa.timestamp("us", "UTC")).value)
+
+    def _last_said(self, column: str) -> Any:
         end = self._transactions.ends()[0]
         begin = self._transactions.begins()[0]
         if end == begin:
             return None
-        return str(self._transactions.read_offsets({0: end - 1}, {0: end}, ["ends"]).column(0)[-1].as_py())
+        return self._transactions.read_offsets({0: end - 1}, {0: end}, [column]).column(0)[-1].as_py()
 
 
 def _moment(micros: int) -> object:

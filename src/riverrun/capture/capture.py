@@ -1,6 +1,7 @@
 """A capture: the changes of a database as topics, until it is stopped. The shell around everything else here.
 
-One thread does everything in turn: it reads the stream, appends, confirms, reads a chunk of a snapshot, reports.
+One thread does everything in turn: it reads the stream, appends, confirms, reads a chunk of a snapshot, reports. Another one
+reports, too, so that it is seen how far the source is ahead of a capture that is busy or stuck.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from riverrun.capture.captured import Captured, CaptureRequest
+from riverrun.capture.lag_watch import LagWatch
 from riverrun.capture.sources import check_address, open_database
 from riverrun.capture.status import CaptureStatus
 from riverrun.capture.topics import check_capture_name
@@ -157,12 +159,13 @@ class Capture:
                 self._again = ()
                 if request.snapshot == "always":  # once for this call, not whenever the source comes back
                     self._request = replace(request, snapshot="initial")
-                while not self._stopping.is_set():
-                    captured.step()
-                    if progress is not None:
-                        progress(self._status)
-                    if once and captured.has_all(self._reach):
-                        break
+                with LagWatch(self.name, captured.tell_if_due):
+                    while not self._stopping.is_set():
+                        captured.step()
+                        if progress is not None:
+                            progress(self._status)
+                        if once and captured.has_all(self._reach):
+                            break
                 captured.finish()
                 return True
         finally:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from riverrun.capture.appending import Appender, Destination
-from riverrun.capture.changes import BookmarkedSource, CapturedTable, CaptureSource, ChangeBatch, TableTrouble
+from riverrun.capture.changes import (
+    BookmarkedSource,
+    CapturedTable,
+    CaptureSource,
+    ChangeBatch,
+    LogEnd,
+    LogGauge,
+    TableTrouble,
+)
 from riverrun.capture.debezium import Envelopes
 from riverrun.capture.forms import TableRows, TopicForm
 from riverrun.capture.growth import opened_topic
+from riverrun.capture.lag import LagClock
 from riverrun.capture.progress import ProgressFile, TableProgress
 from riverrun.capture.snapshots import Snapshots
 from riverrun.capture.status import CaptureStatus, Rates, TableStatus
@@ -64,13 +74,18 @@ class Captured:
         self.status = CaptureStatus(request.name, database.address)
         self._rates = Rates()
         self._confirmed = 0  # durable here
-        self._commit_time: int | None = None
+        self._commit_time = 0  # of the last transaction that is durable here
+        self._gauge: LogGauge | None = None
+        self._telling = threading.RLock()
+        self._suspected: tuple[int, Sequence[TableTrouble]] = (0, ())
         self._due = {"confirm": 0.0, "report": 0.0, "health": 0.0}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._gauge is not None:
+            self._gauge.close()
         for destination in self._destinations.values():
             destination.save()
         if self._confirmed:
@@ -112,13 +127,15 @@ class Captured:
         self._snapshots = Snapshots(
             self._file, self._database, self._appender, self._destinations, self._river.settings.capture_chunk_rows
         )
+        self._lag = LagClock(self._appender.last_time() or wall_clock())
         self._appender.record_rest(self._database.show(position))
         self._confirmed = position
         self._database.start(
             [one.table for one in self._destinations.values() if not one.stopped], self._part_rows, stopping
         )
+        self._gauge = self._database.gauge()
         self._health()
-        self._report()
+        self.tell()
 
     def _producer(self) -> str:
         generation = self._file.value.generation
@@ -217,15 +234,14 @@ class Captured:
         if now >= self._due["health"]:
             self._due["health"] = now + _HEALTH
             self._health()
-        if now >= self._due["report"]:
-            self._due["report"] = now + _REPORT
-            self._report()
+        self._judge()
+        self.tell_if_due()
 
     def finish(self) -> None:
         """In order: the source is told what it may forget, and everybody how far it came."""
         self._note_confirmed()
         self._database.confirm(self._confirmed)
-        self._report()
+        self.tell()
 
     def _take(self, batch: ChangeBatch) -> None:
         if batch.part_of is not None and (self._file.value.splitting or (0, 0))[0] != batch.part_of:
@@ -236,9 +252,9 @@ class Captured:
         self._appender.append(batch)  # also what a table had before it had to stop
         for trouble in [*batch.troubles, *self._appender.take_troubles()]:
             self._stopped(trouble)
-        self._commit_time = int(batch.transactions.times[-1])
         if not batch.is_part:
             self._confirmed = max(self._confirmed, batch.confirm)
+            self._commit_time = int(batch.transactions.times[-1])
 
     def _grow(self, table: CapturedTable) -> None:
         destination = self._destinations.get(table.id)
@@ -282,22 +298,47 @@ class Captured:
 
     def _health(self) -> None:
         health = self._database.health([one.table for one in self._destinations.values() if not one.stopped])
-        self._source_position, self.status.held_bytes = health.position, health.held_bytes
-        self._behind_bytes = health.behind_bytes
-        for trouble in health.troubles:
-            self._stopped(trouble)
+        self.status.held_bytes = health.held_bytes
+        if not self._suspected[1]:
+            self._suspected = (health.position, health.troubles)
 
-    def _report(self) -> None:
+    def _judge(self) -> None:
+        """Tables that a look at the source found in trouble stop when the stream has come to where it was then: it may tell
+        more exactly why, and has rows of before."""
+        position, troubles = self._suspected
+        if self._database.reached < position:
+            return
+        for trouble in troubles:
+            destination = self._destinations.get(trouble.table)
+            if destination is None or not destination.stopped:
+                self._stopped(trouble)
+        self._suspected = (0, ())
+
+    def tell_if_due(self) -> None:
+        """As `tell`, now and then. Another thread may: then it is seen how far the source is while this one appends."""
+        with self._telling:
+            if time.monotonic() >= self._due["report"]:
+                self.tell()
+
+    def tell(self) -> None:
+        """Look at how far the source is, and tell everybody how far this is."""
+        assert self._gauge is not None
+        with self._telling:
+            confirmed, looked = self._confirmed, wall_clock()
+            end = self._gauge.measure(confirmed)
+            self._lag.note(end.position, looked)
+            self._report(confirmed, end)
+            # What fails stays due: the capture's own thread must meet it, whoever came first.
+            self._due["report"] = time.monotonic() + _REPORT
+
+    def _report(self, confirmed: int, end: LogEnd) -> None:
         status, progress = self.status, self._file.value
         status.state = "streaming" if self._snapshots.are_done else "snapshot"
         status.reason = None
-        status.position = self._database.show(self._confirmed)
-        end = max(self._source_position, self._confirmed)
-        status.lag_bytes = end - self._confirmed
-        if status.lag_bytes and self._behind_bytes is not None:
-            status.lag_bytes = self._behind_bytes
-        behind = status.lag_bytes > 0 and self._commit_time is not None
-        status.lag_seconds = max(wall_clock() - (self._commit_time or 0), 0) / 1e6 if behind else 0.0
+        status.position = self._database.show(confirmed)
+        since = max(self._lag.since(confirmed), self._commit_time)
+        status.lag_bytes = end.behind_bytes if end.position > confirmed else 0
+        status.lag_seconds = max(wall_clock() - since, 0) / 1e6 if status.lag_bytes else 0.0
         rates = self._rates.note({name: one.rows for name, one in self._destinations.items()})
         for name, destination in self._destinations.items():
             one, table = progress.tables[name], status.tables[name]

@@ -145,11 +145,29 @@ class SourceHealth:
     position: int  # where its log ends
     held_bytes: int | None = None  # what it keeps on its disk for this capture
     troubles: Sequence[TableTrouble] = ()
-    behind_bytes: int | None = None  # how much was not read yet, where positions do not count bytes
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """Where a source's log ends, as a look at it says."""
+
+    position: int
+    behind_bytes: int  # about how much of it comes after the position that was asked with
+
+
+class LogGauge(Protocol):
+    """Looks at a source while its changes are read: over a connection of its own, by one thread at a time."""
+
+    def measure(self, position: int) -> LogEnd:
+        """Where the log ends, and how much of it comes after `position`, up to which everything is captured."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
 
 
 class CaptureSource(Protocol):
-    """A source. Used by one thread. Errors name what happened and what to do; passwords are in none of them."""
+    """A source. Used by one thread, its gauge by another. Errors name what happened and what to do; passwords are in none
+    of them."""
 
     kind: str  # "postgresql", as in addresses
 
@@ -201,6 +219,9 @@ class CaptureSource(Protocol):
 
     def health(self, tables: Sequence[CapturedTable]) -> SourceHealth:
         """A look at the source beside the stream: is everything there that the stream depends on?"""
+
+    def gauge(self) -> LogGauge:
+        """A new one; who asks for it closes it. Called after `prepare`."""
 
     def show(self, position: int) -> str:
         """A position as people of that database write it."""

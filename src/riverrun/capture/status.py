@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 _SPAN = 5.0  # seconds over which rates are taken
@@ -38,8 +38,8 @@ class CaptureStatus:
     tables: dict[str, TableStatus] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
+        """For JSON. Of one moment, whichever thread asks: tables are added while a capture begins."""
+        return asdict(replace(self, tables=dict(self.tables)))
 
 
 class Rates:

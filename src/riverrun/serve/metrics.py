@@ -98,7 +98,7 @@ class Collector:
         yield _gauge("riverrun_capture_running", "Whether it captures.", ["capture"], running)
         for name, about in (
             ("lag_bytes", "What the source has written and is not captured yet."),
-            ("lag_seconds", "Age of the last transaction captured, while there are more."),
+            ("lag_seconds", "For how long it has had that, at most."),
             ("held_bytes", "What the source keeps on its disk for it."),
         ):
             known = [((one["name"],), one[name]) for one in captures if one.get(name) is not None]

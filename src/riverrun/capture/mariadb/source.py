@@ -8,11 +8,12 @@ from typing import Any
 
 import pymysql
 
-from riverrun.capture.changes import CapturedTable, ChangeBatch, SourceHealth, TableChunk, TableTrouble
+from riverrun.capture.changes import CapturedTable, ChangeBatch, LogGauge, SourceHealth, TableChunk, TableTrouble
 from riverrun.capture.decimals import check_decimal
 from riverrun.capture.mariadb.assembly import BinlogAssembly
 from riverrun.capture.mariadb.catalog import BinlogColumn, MariaTable, evolved, find_tables
 from riverrun.capture.mariadb.chunks import BinlogChunkReader, consistent
+from riverrun.capture.mariadb.gauge import BinlogGauge, newest_number
 from riverrun.capture.mariadb.places import BinlogPlace, file_number, newest
 from riverrun.capture.mariadb.session import connect, database_of, explaining, shown_address
 from riverrun.capture.mariadb.stream import BinlogStream
@@ -90,9 +91,7 @@ class MariaSource:
         return int(domain)
 
     def _newest(self) -> int:
-        ((position,),) = self._ask("select @@gtid_binlog_pos")
-        found = newest(position or "", self._domain)
-        return found.number if found is not None else 0
+        return newest_number(self._connection, self._domain)
 
     def identity(self) -> dict[str, Any]:
         return {"kind": self.kind, "domain": self._domain}
@@ -203,15 +202,14 @@ class MariaSource:
                 f"the source is at number {position}, and the capture was at {self.reached}: its binary log was reset",
                 hint=_AGAIN,
             )
-        return SourceHealth(position, behind_bytes=self._behind() if tables else None)
+        return SourceHealth(position)
 
-    def _behind(self) -> int:
-        """How much of the binary log was not read yet."""
-        place = self._stream.place if self._stream is not None else self._place
-        assert place is not None
-        mine = file_number(place.file)
-        files = [(file_number(name), int(size)) for name, size, *_ in self._ask("show binary logs")]
-        return sum(size - (place.offset if number == mine else 0) for number, size in files if number >= mine)
+    def gauge(self) -> LogGauge:
+        return BinlogGauge(self._url, self._domain, self._mark)
+
+    def _mark(self, position: int) -> BinlogPlace | None:
+        """Where a position is, for the gauge's thread: `_marks` may be another one by now."""
+        return self._marks.get(position)
 
     def show(self, position: int) -> str:
         place = self._marks.get(position)

@@ -9,11 +9,12 @@ from typing import Any
 
 import psycopg2
 
-from riverrun.capture.changes import CapturedTable, ChangeBatch, SourceHealth, TableChunk, TableTrouble
+from riverrun.capture.changes import CapturedTable, ChangeBatch, LogGauge, SourceHealth, TableChunk, TableTrouble
 from riverrun.capture.decimals import check_decimal
 from riverrun.capture.postgres.assembly import Assembly
 from riverrun.capture.postgres.catalog import PostgresTable, base_types, evolved, find_tables
 from riverrun.capture.postgres.chunks import ChunkReader
+from riverrun.capture.postgres.gauge import WalGauge, log_end
 from riverrun.capture.postgres.messages import RelationMessage, parse_lsn, show_lsn
 from riverrun.capture.postgres.publication import Publication
 from riverrun.capture.postgres.session import connect, explaining, shown_address
@@ -21,8 +22,6 @@ from riverrun.capture.postgres.stream import ReplicationStream
 from riverrun.errors import Conflict, Unavailable
 from riverrun.failpoints import failpoint
 
-_PAGE = 8192
-_HEADERS = (24, 40)  # of a page of the log; a position behind one is that before it
 _AGAIN = "Read everything again: riverrun capture … --resnapshot all"
 _PATIENCE = 5.0  # seconds
 _DROP = "select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = %s"
@@ -214,10 +213,7 @@ class PostgresSource:
             return self._chunks.read(self._tables[table.id], after, limit)
 
     def _now(self) -> int:
-        with explaining("PostgreSQL cannot be asked"), self._connection.cursor() as db:
-            db.execute("select pg_current_wal_insert_lsn()::text")
-            found = parse_lsn(db.fetchone()[0])
-        return found - found % _PAGE if found % _PAGE in _HEADERS else found
+        return log_end(self._connection)
 
     def health(self, tables: Sequence[CapturedTable]) -> SourceHealth:
         position = self._now()
@@ -239,6 +235,9 @@ class PostgresSource:
             if table.id not in published and table.id in self._tables
         ]
         return SourceHealth(position, slot[5], troubles)
+
+    def gauge(self) -> LogGauge:
+        return WalGauge(self._url)
 
     def show(self, position: int) -> str:
         return show_lsn(position)

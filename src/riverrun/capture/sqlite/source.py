@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from riverrun.capture.changes import CapturedTable, ChangeBatch, SourceHealth, TableChunk, TableTrouble
+from riverrun.capture.changes import CapturedTable, ChangeBatch, LogGauge, SourceHealth, TableChunk, TableTrouble
 from riverrun.capture.decimals import check_decimal
 from riverrun.capture.sequences import sequence_of
 from riverrun.capture.sqlite.catalog import SqliteTable, find_odd_key, find_tables
 from riverrun.capture.sqlite.chunks import SqliteChunks
 from riverrun.capture.sqlite.evolution import evolved
+from riverrun.capture.sqlite.gauge import ChangesGauge
 from riverrun.capture.sqlite.installation import ChangeLayout, Installation, brought_up_to_date, number_of
 from riverrun.capture.sqlite.records import batch_of
 from riverrun.capture.sqlite.session import PREFIX, connect, explaining, hurrying, path_of, quote, reading, writing
@@ -261,8 +261,10 @@ class SqliteSource:
                 )
             end = self._installation.end()
             held = number_of(end) - number_of(self._installation.confirmed())
-        behind = max(number_of(end) - number_of(self.reached), 0)
-        return SourceHealth(end, int(held * self._row_bytes), (), math.ceil(behind * self._row_bytes))
+        return SourceHealth(end, int(held * self._row_bytes))
+
+    def gauge(self) -> LogGauge:
+        return ChangesGauge(self._path, self._name, lambda: self._row_bytes)
 
     def show(self, position: int) -> str:
         return str(number_of(position))
