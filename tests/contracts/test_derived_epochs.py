@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from contracts.derived_flow import DERIVED, DerivedFlow, DerivedPlace, changes, contents, hot
 from contracts.view_flow import weighted
 from riverrun import failpoints
-from riverrun.errors import Conflict, Fenced, NotFound
+from riverrun.errors import Conflict, Fenced, NotFound, Transient
 from riverrun.views import ViewSpec, settle
 from riverrun.views.derived.marker import Behind, digest, misfit
 from riverrun.views.derived.store import DerivedStore
@@ -138,6 +138,31 @@ def test_a_store_restored_from_an_older_copy_is_found(place, again):
     assert "behind, at epoch 1 of 3" in misfit(restored.last("shop"), 3, "shop", {"orders": {0: 30}})
     with pytest.raises(Behind):
         DerivedFlow(restored, hot()).commit(changes(("d", 1, 1)), sequence=4)
+
+
+def test_a_store_that_is_away_is_waited_for(place, again):
+    """Nothing is put in its place, and what it does not answer is not nothing. The same epochs are right afterwards."""
+    store = again()
+    flow = DerivedFlow(store, hot())
+    flow.commit(changes(("a", 1, 1)))
+    store.begin("shop", "shop~5", [hot()])
+    rebuild = {"sequence": 1, "token": "shop~5", "generation": "shop~5", "fence": 0}
+    place.leave()
+    try:
+        for _ in range(2):
+            with pytest.raises(Transient, match="not there|not answer|is away"):
+                flow.commit(changes(("b", 2, 1)))
+            with pytest.raises(Transient, match="not there|not answer|is away"):
+                flow.commit(changes(("c", 3, 1)), **rebuild)
+            with pytest.raises(Transient, match="not there|not answer|is away"):
+                store.switch("shop", "shop~5", 1, 1, {"orders": {0: 10}}, [hot()])
+    finally:
+        place.come_back()
+    assert flow.commit(changes(("b", 2, 1)))
+    assert contents(again(), hot()) == [("a", 1), ("b", 2)]
+    assert flow.commit(changes(("c", 3, 1)), **rebuild)
+    store.switch("shop", "shop~5", 1, 1, {"orders": {0: 10}}, [hot()])
+    assert contents(again(), hot()) == [("c", 3)]
 
 
 def test_a_rebuild_is_seen_when_it_is_switched_to(store, again):
