@@ -19,6 +19,7 @@ from riverrun.views import ViewSpec
 from riverrun.views.columns import rows_of
 from riverrun.views.derived.marker import DerivedEpoch
 from riverrun.views.derived.store import DerivedStore, open_derived
+from s3_server import shared_s3
 
 _numbers = itertools.count()
 
@@ -113,12 +114,35 @@ def postgres_place(directory: Path) -> DerivedPlace:
     return DerivedPlace(url, directory, save, restore, shared_server().stop, shared_server().start)
 
 
+def bucket_place(directory: Path) -> DerivedPlace:
+    """A Delta table in a bucket."""
+    from pyarrow import fs
+
+    server = shared_s3()
+    mine = f"{server.bucket}/place{next(_numbers)}"
+    bucket, above = fs.FileSystem.from_uri(mine)
+
+    def save() -> dict[str, bytes]:
+        found = bucket.get_file_info(fs.FileSelector(above, allow_not_found=True, recursive=True))
+        return {info.path: bucket.open_input_file(info.path).read() for info in found if info.is_file}
+
+    def restore(saved: dict[str, bytes]) -> None:
+        for path in save():
+            bucket.delete_file(path)
+        for path, data in saved.items():
+            with bucket.open_output_stream(path) as file:
+                file.write(data)
+
+    return DerivedPlace(f"delta:{mine}/lake", directory, save, restore, server.stop, server.start)
+
+
 DERIVED: dict[str, Callable[[Path], DerivedPlace]] = {
     "redis": redis_place,
     "search": lambda directory: files_place(f"search:{directory}/words", directory, "words"),
     "delta": lambda directory: files_place(f"delta:{directory}/lake", directory, "lake"),
     "sqlite": lambda directory: files_place(f"sqlite:{directory}/other.db", directory, "other.db"),
     "postgres": postgres_place,
+    "bucket": bucket_place,
 }
 
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from contracts.derived_flow import DERIVED, DerivedFlow, DerivedPlace, changes, contents, hot
 from contracts.view_flow import weighted
 from riverrun import failpoints
-from riverrun.errors import Conflict, Fenced, NotFound, Transient
+from riverrun.errors import Conflict, Fenced, NotFound, Transient, Unavailable
+from riverrun.store_address import StoreAddress
 from riverrun.views import ViewSpec, settle
-from riverrun.views.derived.marker import Behind, digest, misfit
-from riverrun.views.derived.store import DerivedStore
+from riverrun.views.derived.delta import writing
+from riverrun.views.derived.delta.marker_versions import commit_properties
+from riverrun.views.derived.marker import Behind, Marker, digest, misfit
+from riverrun.views.derived.store import DerivedStore, open_derived
+from s3_server import shared_s3
 
 
 @pytest.fixture(params=DERIVED)
@@ -308,3 +314,33 @@ def test_a_rebuild_may_cut_a_delta_table_in_another_way(tmp_path, before, after)
     flow.commit(changes(("a", 2, -1), ("a", 3, 1)))
     assert contents(place.open(), other) == [("a", 3), (None, None)]
     assert tuple(DeltaTable(str(tmp_path / "lake")).metadata().partition_columns) == after
+
+
+@pytest.mark.parametrize("kind", ["delta", "bucket"])
+def test_of_delta_writers_that_saw_the_same_version_one_wins(tmp_path, kind):
+    """In a bucket this is a conditional put; without it, a run that was overtaken could write over the newer one's epoch."""
+    store = DERIVED[kind](tmp_path).open()
+    DerivedFlow(store, hot())
+    tables = [DeltaTable(store.address.path) for _ in range(6)]
+
+    def write(fence: int) -> bool:
+        try:
+            writing.append_nothing(tables[fence], commit_properties(Marker(fence + 2), "shop"))
+            return True
+        except CommitFailedError:
+            return False
+
+    with ThreadPoolExecutor(len(tables)) as writers:
+        won = list(writers.map(write, range(len(tables))))
+    assert won.count(True) == 1
+    assert store.last("shop").fence == won.index(True) + 2
+    assert DeltaTable(store.address.path).version() == 1
+
+
+def test_a_bucket_that_is_not_there_is_said(tmp_path):
+    shared_s3()
+    store = open_derived(StoreAddress.parse("delta:s3://nowhere/lake"), str(tmp_path))
+    with pytest.raises(
+        Unavailable, match=r"Delta table delta:s3://nowhere/lake cannot be used: .*404 Not Found.*NoSuchBucket"
+    ):
+        store.ping()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from contracts.derived_flow import bucket_place
 from derived_run import STORES, Everywhere
 
 COMMIT = [
@@ -115,6 +116,22 @@ def test_epochs_wait_for_stores_that_are_away(everywhere):
         assert run.wait(60) == 0, said
         reading.join()
     everywhere.check()
+
+
+def test_a_lake_in_a_bucket(tmp_path):
+    place = bucket_place(tmp_path)
+    everywhere = Everywhere(tmp_path / "river", {"delta": place.address})
+    everywhere.feed()
+    everywhere.killed("delta.committed:3")
+    everywhere.complete()
+    everywhere.check()
+    older = place.save()
+    everywhere.feed(20)
+    everywhere.complete()
+    place.restore(older)
+    assert "rebuilt" in everywhere.complete().stdout
+    everywhere.check()
+    assert [path for path in place.save() if "~" in path] == []
 
 
 @pytest.mark.recovery

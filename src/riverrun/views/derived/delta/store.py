@@ -99,6 +99,7 @@ class DeltaStore(DerivedStore):
 
     def begin(self, flow: str, token: str, specs: Sequence[ViewSpec]) -> None:
         (spec,) = specs
+        self.ping()
         with noticing(self.place):
             for old in files.beside(self._uri):
                 if old.startswith(f"{self._uri}.{flow}~"):
@@ -127,6 +128,7 @@ class DeltaStore(DerivedStore):
             files.remove(self._staged(token))
 
     def abandon(self, flow: str, token: str) -> None:
+        self.ping()
         with noticing(self.place):
             files.remove(self._staged(token))
 
