@@ -6,6 +6,8 @@ STAMP  := $(VENV)/.installed
 # Tests run side by side and their frames are small: handing each of them to a pool of threads takes longer than the work.
 ONE_THREAD := POLARS_MAX_THREADS=1
 
+S3     := .venv-s3
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-recovery lint format bench screenshots browser servers lock clean
 
@@ -34,8 +36,15 @@ browser: ## Chromium for the tests of the dashboard, where this user may install
 	  { echo "installing chromium (once)"; export DEBIAN_FRONTEND=noninteractive; (apt-get install -qq -y chromium || \
 	    { apt-get update -qq && apt-get install -qq -y chromium; }) >/dev/null 2>&1 || echo "chromium could not be installed"; }
 
-# Without one the tests of views in Redis, or of captures of MariaDB, are left out, and say so.
-servers: ## Redis and MariaDB for the tests of stores and captures, where this user may install packages
+# moto, an S3 on this machine, wants an older python-dateutil than Riverrun is tested with: it is a server beside it.
+$(S3)/.installed: tests/s3-server.lock
+	@echo "installing moto into $(S3) (once)"
+	@{ test -x $(S3)/bin/python || $(PYTHON) -m venv $(S3); } && \
+	  $(S3)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/s3-server.lock && \
+	  touch $@ || { rm -rf $(S3); echo "moto could not be installed"; }
+
+# Without one the tests of views in Redis or in buckets, or of captures of MariaDB, are left out, and say so.
+servers: $(S3)/.installed ## Redis, MariaDB and S3 for the tests of stores and captures, where this user may install packages
 	@for server in redis-server mariadb-server; do \
 	  dpkg-query -W -f '$${Status}' $$server 2>/dev/null | grep -q 'ok installed' || test "$$(id -u)" != 0 || \
 	  ! command -v apt-get >/dev/null || \
@@ -68,6 +77,8 @@ screenshots: $(STAMP) browser ## pictures of the dashboard, into docs/images (ne
 lock: $(STAMP) ## choose newest versions and write requirements.lock
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --all-extras --group dev --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links tests/s3-server.in -o tests/s3-server.lock
 
 clean: ## remove .venv and caches
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(S3) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,17 +6,34 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from contracts.derived_flow import DerivedPlace, files_place, postgres_place, redis_place
 from programs.recovery_flows import ORDERS
 from riverrun.river import River
 
 PROGRAM = Path(__file__).parent / "programs" / "run_without_spark.py"
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
+STORES = ("redis", "search", "delta", "sqlite", "postgres")
 USERS = ["ada", "bob", "eve:x", "zoë", "50%", ""]
+
+
+def all_places(directory: Path) -> dict[str, DerivedPlace]:
+    """One of each kind; that of searches is in the river."""
+    river, lake = directory / "river", directory / "lake"
+    found = {
+        "redis": redis_place(directory),
+        "search": files_place("search:", river, "search"),
+        "delta": files_place(f"delta:{lake}/totals", lake, "totals"),
+        "sqlite": files_place(f"sqlite:{directory}/other.db", directory, "other.db"),
+        "postgres": postgres_place(directory),
+    }
+    assert tuple(found) == STORES
+    return found
 
 
 class Everywhere:
@@ -24,9 +41,18 @@ class Everywhere:
 
     def __init__(self, path: Path, stores: Mapping[str, str]) -> None:
         self.path, self.stores = path, dict(stores)
+        self.places: dict[str, DerivedPlace] = {}
         self.rows: list[dict[str, Any]] = []
         self.factor = 1
         self.feed(0)
+
+    @classmethod
+    def in_every_store(cls, directory: Path) -> Everywhere:
+        """With one store of each kind, which can go away and come back."""
+        places = all_places(directory)
+        made = cls(directory / "river", {name: place.address for name, place in places.items()})
+        made.places = places
+        return made
 
     def feed(self, count: int = 60) -> None:
         """So many more orders."""
@@ -62,6 +88,21 @@ class Everywhere:
         done = self.run(*options, **more)
         assert done.returncode == 0, done.stderr
         return done
+
+    @contextmanager
+    def started(self, failpoints: str) -> Iterator[subprocess.Popen[str]]:
+        """The same beside the test, which reads what it says; what still runs at the end is killed."""
+        with subprocess.Popen(
+            [sys.executable, str(PROGRAM), str(self.path), "--flow", "everywhere"],
+            env={**self.environment, "RIVERRUN_FAILPOINTS": failpoints},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as run:
+            try:
+                yield run
+            finally:
+                run.kill()
 
     def killed(self, failpoint: str, *options: object) -> None:
         done = self.run(*options, failpoints=f"{failpoint}=kill")

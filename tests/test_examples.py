@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -17,8 +17,11 @@ from typing import Any
 
 import pytest
 
+import riverrun as rr
 from oracles.histories import counted
 from oracles.search import Search
+from postgres_server import logical_server
+from redis_server import shared_redis
 from riverrun.cli.flow_file import load_flow
 from riverrun.testing import Append, Delete, Process, assert_same_as_batch, run_flow
 
@@ -31,8 +34,9 @@ def story(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], tuple[Mod
     """story("invoices") gives its modules flow and data, as its own folder would import them."""
 
     def forget() -> None:
-        for name in ("flow", "data"):
-            sys.modules.pop(name, None)
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None)).startswith(str(EXAMPLES)):
+                del sys.modules[name]
 
     def load(name: str) -> tuple[ModuleType, ModuleType]:
         forget()
@@ -56,11 +60,12 @@ def by_topic(events: list[tuple[str, Any]]) -> dict[str, list[Any]]:
 
 PATTERNS = ["card_testing", "payments_abroad", "price_dips", "silent_machines"]
 SEARCHES = ["company_mentions", "saved_searches"]
+DATABASES = ["one_database"]
 
 
 def test_the_stories() -> None:
     others = ["click_through", "enriched_activity", "home_timelines", "invoices"]
-    assert sorted([*PATTERNS, *SEARCHES, *others]) == STORIES
+    assert sorted([*PATTERNS, *SEARCHES, *DATABASES, *others]) == STORIES
 
 
 RATES = """
@@ -339,6 +344,60 @@ def test_payments_abroad(story: Any) -> None:
     assert {key: (row["country"], row["before"], row["amount"]) for key, row in found.items()} == expected
 
 
+def test_one_database(story: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Captured after each of three acts, the flow's views are what SQL over the database gives."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SHOP", raising=False)
+    flow, data = story("one_database")
+    import compare  # type: ignore[import-not-found]
+    import race  # type: ignore[import-not-found]
+    import shop  # type: ignore[import-not-found]
+
+    database = shop.Database(flow.SHOP)
+    stages = []
+    with rr.River(tmp_path / "river") as river:
+        for act in (lambda: data.fill(database), race.main, lambda: data.change(database)):
+            before = {f"shop.{table}": _end(river, f"shop.{table}") for table in ("products", "sales")}
+            act()
+            river.capture(flow.SHOP, ["products", "sales"], "shop").run(once=True)
+            stages.append({topic: _rows(river, topic, end) for topic, end in before.items()})
+    found = run_flow(flow.flow, stages)
+    for name, sql in compare.QUERIES.items():
+        wanted = database.run(sql)
+        assert len(found.views[name]) == len(wanted) > 2
+        assert compare.differing([tuple(row.values()) for row in found.views[name]], wanted) == 0
+    assert compare.differing([(1, "a")], [(1.0, "a"), (2, "a")]) == 1
+    assert [sku for (sku,) in database.run("select sku from products where sku in ('p58', 'q58', 'p59')")] == ["q58"]
+    database.close()
+    printed = [line.partition("<-")[0].strip() for line in capsys.readouterr().out.splitlines()]
+    text = (EXAMPLES / "one_database" / "README.md").read_text(encoding="utf-8")
+    assert [line.partition("<-")[0].strip() for line in re.findall(r"^p0\d: .*$", text, re.MULTILINE)] == printed
+
+
+def _end(river: rr.River, topic: str) -> int:
+    return river.topic(topic).read().num_rows if topic in river.topics() else 0
+
+
+def _rows(river: rr.River, topic: str, start: int) -> list[Any]:
+    """What was captured since, as flows are given it: the table's columns, and whether the row is gone."""
+    rows = sorted(river.topic(topic).read().to_pylist(), key=lambda row: (row["_received"], row["_offset"]))[start:]
+    return [{k: v for k, v in row.items() if k[0] != "_" or (k == "_deleted" and v)} for row in rows]
+
+
+def test_the_dual_write_loses_two_races_of_six(story: Any) -> None:
+    story("one_database")
+    import race
+
+    lost = []
+    for order in race.orders():
+        database: dict[str, float] = {}
+        cache: dict[str, float] = {}
+        race.race(order, "p", database.__setitem__, cache.__setitem__)
+        lost += [order] if database != cache else []
+    assert len(race.orders()) == 6
+    assert lost == ["ABBA", "BAAB"]
+
+
 def test_price_dips(story: Any) -> None:
     flow, data = story("price_dips")
     dips = in_epochs(flow, data, 90).views["dips"]
@@ -374,18 +433,45 @@ def test_flows_can_be_loaded_and_drawn(name: str) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", STORIES)
 def test_commands_of_the_readme_run(name: str, tmp_path: Path) -> None:
+    run_readme(name, tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_one_database_of_postgresql_with_a_cache(tmp_path: Path) -> None:
+    server = logical_server()
+    try:
+        environment = {"SHOP": server.url, "CACHE": f"{shared_redis().url}?prefix={tmp_path.name}:"}
+        ours = {"sqlite:shop.db": "'$SHOP'", "products,sales": "public.products,public.sales"}
+        said = run_readme("one_database", tmp_path, environment, ours)
+        assert "cached (redis://" in said
+        assert "the cache that requests wrote themselves: wrong for p02, p03" in said
+        with shared_redis().client() as client:
+            assert client.hgetall(f"{tmp_path.name}:cached:p02") == {b"sku": b"p02", b"price": b"12"}
+    finally:
+        server.remove()
+
+
+def run_readme(name: str, tmp_path: Path, given: Mapping[str, str] = {}, ours: Mapping[str, str] = {}) -> str:
+    """Run the commands of a story, with other words in them where `ours` has some; what they said."""
     (tmp_path / "examples").symlink_to(EXAMPLES)
     text = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```console\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     lines = [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
     assert any("--once" in line for line in lines)
     python, riverrun = shlex.quote(sys.executable), shlex.join([sys.executable, "-m", "riverrun.cli"])
-    environment = {name: value for name, value in os.environ.items() if name != "RIVERRUN_RIVER"}
+    kept = {name: value for name, value in os.environ.items() if name not in ("RIVERRUN_RIVER", "SHOP", "CACHE")}
+    said = ""
     for line in lines:
+        for theirs, other in ours.items():
+            line = line.replace(theirs, other)
         script = f'set -o pipefail; python() {{ {python} "$@"; }}; riverrun() {{ {riverrun} "$@"; }}; {line}'
         done = subprocess.run(
-            ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            ["bash", "-c", script], cwd=tmp_path, env={**kept, **given}, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         assert done.stdout
         assert "DIFFERENT" not in done.stdout
+        said += done.stdout
+    return said

@@ -27,6 +27,7 @@ SECRET = "hunter2-s3cr3t"
         ("search:/srv/words", "search:/srv/words"),
         ("delta:lake/orders", f"delta:{os.getcwd()}/lake/orders"),
         ("delta:s3://bucket/orders", "delta:s3://bucket/orders"),
+        ("delta:s3://bucket/shop/orders/", "delta:s3://bucket/shop/orders"),
         ("sqlite:/srv/other.db", "sqlite:/srv/other.db"),
     ],
 )
@@ -52,6 +53,8 @@ def test_what_everybody_may_see(given, public):
         ("delta:", "delta: needs a path"),
         (f"delta:s3://key:{SECRET}@bucket/x", "has no login"),
         ("search:s3://bucket/x", "kept in files"),
+        ("delta:s3://bucket", "needs a path in its bucket"),
+        ("delta:s3:///orders", "needs a path in its bucket"),
     ],
 )
 def test_what_is_refused(given, said):

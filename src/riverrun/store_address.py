@@ -162,7 +162,13 @@ def _at(kind: StoreKind, path: str) -> str:
             raise Invalid(
                 f"an address in {scheme}:// has no login", hint="Give it by the environment: AWS_ACCESS_KEY_ID …"
             )
-        return f"{kind}:{path}"
+        bucket, _, below = rest.strip("/").partition("/")
+        if not bucket or not below:
+            raise Invalid(
+                f"a table in {scheme}:// needs a path in its bucket, since others may be beside it",
+                hint=f"Write {kind}:{scheme}://BUCKET/PATH",
+            )
+        return f"{kind}:{scheme}://{bucket}/{below}"
     if not path and kind != "search":
         raise Invalid(f"{kind}: needs a path", hint=f"Write {kind}:PATH")
     return f"{kind}:{os.path.abspath(path) if path and not path.startswith('${') else path}"

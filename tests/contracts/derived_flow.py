@@ -19,24 +19,28 @@ from riverrun.views import ViewSpec
 from riverrun.views.columns import rows_of
 from riverrun.views.derived.marker import DerivedEpoch
 from riverrun.views.derived.store import DerivedStore, open_derived
+from s3_server import shared_s3
 
 _numbers = itertools.count()
 
 
 @dataclass(frozen=True)
 class DerivedPlace:
-    """Where one derived store is. `save` and `restore` copy everything it holds, as a backup does."""
+    """Where one derived store is. `save` and `restore` copy everything it holds, as a backup does. Between `leave` and
+    `come_back` it is away: its server is stopped, or its files are elsewhere, as on a disk that was unmounted."""
 
     address: str
     river: Path
     save: Callable[[], Any]
     restore: Callable[[Any], None]
+    leave: Callable[[], None]
+    come_back: Callable[[], None]
 
     def open(self) -> DerivedStore:
         return open_derived(StoreAddress.parse(self.address), str(self.river))
 
 
-def _redis(directory: Path) -> DerivedPlace:
+def redis_place(directory: Path) -> DerivedPlace:
     server = shared_redis()
     prefix = f"t{next(_numbers)}:"
 
@@ -54,10 +58,10 @@ def _redis(directory: Path) -> DerivedPlace:
             for key, dumped in saved.items():
                 client.restore(key, 0, dumped)
 
-    return DerivedPlace(f"{server.url}?prefix={prefix}", directory, save, restore)
+    return DerivedPlace(f"{server.url}?prefix={prefix}", directory, save, restore, server.stop, server.start)
 
 
-def _files(address: str, directory: Path, *names: str) -> DerivedPlace:
+def files_place(address: str, directory: Path, *names: str) -> DerivedPlace:
     def save() -> Path:
         copy = directory / f"copy-{next(_numbers)}"
         copy.mkdir()
@@ -71,10 +75,23 @@ def _files(address: str, directory: Path, *names: str) -> DerivedPlace:
         for found in copy.iterdir():
             (shutil.copytree if found.is_dir() else shutil.copy)(found, directory / found.name)
 
-    return DerivedPlace(address, directory, save, restore)
+    elsewhere = directory / f"elsewhere-{next(_numbers)}"
+
+    def leave() -> None:
+        elsewhere.mkdir()
+        for found in [path for name in names for path in directory.glob(f"{name}*")]:
+            found.rename(elsewhere / found.name)
+
+    def come_back() -> None:
+        for found in elsewhere.iterdir():
+            assert not (directory / found.name).exists(), "something was put in its place"
+            found.rename(directory / found.name)
+        elsewhere.rmdir()
+
+    return DerivedPlace(address, directory, save, restore, leave, come_back)
 
 
-def _postgres(directory: Path) -> DerivedPlace:
+def postgres_place(directory: Path) -> DerivedPlace:
     import psycopg
 
     name = f"derived{next(_numbers)}"
@@ -94,15 +111,38 @@ def _postgres(directory: Path) -> DerivedPlace:
 
     run(f"create database {name}")
     url = shared_server().url.replace("/postgres?", f"/{name}?")
-    return DerivedPlace(url, directory, save, restore)
+    return DerivedPlace(url, directory, save, restore, shared_server().stop, shared_server().start)
+
+
+def bucket_place(directory: Path) -> DerivedPlace:
+    """A Delta table in a bucket."""
+    from pyarrow import fs
+
+    server = shared_s3()
+    mine = f"{server.bucket}/place{next(_numbers)}"
+    bucket, above = fs.FileSystem.from_uri(mine)
+
+    def save() -> dict[str, bytes]:
+        found = bucket.get_file_info(fs.FileSelector(above, allow_not_found=True, recursive=True))
+        return {info.path: bucket.open_input_file(info.path).read() for info in found if info.is_file}
+
+    def restore(saved: dict[str, bytes]) -> None:
+        for path in save():
+            bucket.delete_file(path)
+        for path, data in saved.items():
+            with bucket.open_output_stream(path) as file:
+                file.write(data)
+
+    return DerivedPlace(f"delta:{mine}/lake", directory, save, restore, server.stop, server.start)
 
 
 DERIVED: dict[str, Callable[[Path], DerivedPlace]] = {
-    "redis": _redis,
-    "search": lambda directory: _files(f"search:{directory}/words", directory, "words"),
-    "delta": lambda directory: _files(f"delta:{directory}/lake", directory, "lake"),
-    "sqlite": lambda directory: _files(f"sqlite:{directory}/other.db", directory, "other.db"),
-    "postgres": _postgres,
+    "redis": redis_place,
+    "search": lambda directory: files_place(f"search:{directory}/words", directory, "words"),
+    "delta": lambda directory: files_place(f"delta:{directory}/lake", directory, "lake"),
+    "sqlite": lambda directory: files_place(f"sqlite:{directory}/other.db", directory, "other.db"),
+    "postgres": postgres_place,
+    "bucket": bucket_place,
 }
 
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from contracts.derived_flow import DERIVED, DerivedFlow, DerivedPlace, changes, contents, hot
 from contracts.view_flow import weighted
 from riverrun import failpoints
-from riverrun.errors import Conflict, Fenced, NotFound
+from riverrun.errors import Conflict, Fenced, NotFound, Transient, Unavailable
+from riverrun.store_address import StoreAddress
 from riverrun.views import ViewSpec, settle
-from riverrun.views.derived.marker import Behind, digest, misfit
-from riverrun.views.derived.store import DerivedStore
+from riverrun.views.derived.delta import writing
+from riverrun.views.derived.delta.marker_versions import commit_properties
+from riverrun.views.derived.marker import Behind, Marker, digest, misfit
+from riverrun.views.derived.store import DerivedStore, open_derived
+from s3_server import shared_s3
 
 
 @pytest.fixture(params=DERIVED)
@@ -138,6 +144,31 @@ def test_a_store_restored_from_an_older_copy_is_found(place, again):
     assert "behind, at epoch 1 of 3" in misfit(restored.last("shop"), 3, "shop", {"orders": {0: 30}})
     with pytest.raises(Behind):
         DerivedFlow(restored, hot()).commit(changes(("d", 1, 1)), sequence=4)
+
+
+def test_a_store_that_is_away_is_waited_for(place, again):
+    """Nothing is put in its place, and what it does not answer is not nothing. The same epochs are right afterwards."""
+    store = again()
+    flow = DerivedFlow(store, hot())
+    flow.commit(changes(("a", 1, 1)))
+    store.begin("shop", "shop~5", [hot()])
+    rebuild = {"sequence": 1, "token": "shop~5", "generation": "shop~5", "fence": 0}
+    place.leave()
+    try:
+        for _ in range(2):
+            with pytest.raises(Transient, match="not there|not answer|is away"):
+                flow.commit(changes(("b", 2, 1)))
+            with pytest.raises(Transient, match="not there|not answer|is away"):
+                flow.commit(changes(("c", 3, 1)), **rebuild)
+            with pytest.raises(Transient, match="not there|not answer|is away"):
+                store.switch("shop", "shop~5", 1, 1, {"orders": {0: 10}}, [hot()])
+    finally:
+        place.come_back()
+    assert flow.commit(changes(("b", 2, 1)))
+    assert contents(again(), hot()) == [("a", 1), ("b", 2)]
+    assert flow.commit(changes(("c", 3, 1)), **rebuild)
+    store.switch("shop", "shop~5", 1, 1, {"orders": {0: 10}}, [hot()])
+    assert contents(again(), hot()) == [("c", 3)]
 
 
 def test_a_rebuild_is_seen_when_it_is_switched_to(store, again):
@@ -283,3 +314,33 @@ def test_a_rebuild_may_cut_a_delta_table_in_another_way(tmp_path, before, after)
     flow.commit(changes(("a", 2, -1), ("a", 3, 1)))
     assert contents(place.open(), other) == [("a", 3), (None, None)]
     assert tuple(DeltaTable(str(tmp_path / "lake")).metadata().partition_columns) == after
+
+
+@pytest.mark.parametrize("kind", ["delta", "bucket"])
+def test_of_delta_writers_that_saw_the_same_version_one_wins(tmp_path, kind):
+    """In a bucket this is a conditional put; without it, a run that was overtaken could write over the newer one's epoch."""
+    store = DERIVED[kind](tmp_path).open()
+    DerivedFlow(store, hot())
+    tables = [DeltaTable(store.address.path) for _ in range(6)]
+
+    def write(fence: int) -> bool:
+        try:
+            writing.append_nothing(tables[fence], commit_properties(Marker(fence + 2), "shop"))
+            return True
+        except CommitFailedError:
+            return False
+
+    with ThreadPoolExecutor(len(tables)) as writers:
+        won = list(writers.map(write, range(len(tables))))
+    assert won.count(True) == 1
+    assert store.last("shop").fence == won.index(True) + 2
+    assert DeltaTable(store.address.path).version() == 1
+
+
+def test_a_bucket_that_is_not_there_is_said(tmp_path):
+    shared_s3()
+    store = open_derived(StoreAddress.parse("delta:s3://nowhere/lake"), str(tmp_path))
+    with pytest.raises(
+        Unavailable, match=r"Delta table delta:s3://nowhere/lake cannot be used: .*404 Not Found.*NoSuchBucket"
+    ):
+        store.ping()

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from derived_run import Everywhere
 from postgres_server import Server
+from recovery.conftest import Flowing
+from riverrun.river import River
 
 pytestmark = [pytest.mark.spark, pytest.mark.recovery, pytest.mark.timeout(1800)]
 
@@ -71,3 +74,42 @@ def test_stopping_while_the_store_is_away(a_shop):
     other.execute("rollback")
     other.close()
     a_shop.drain()
+
+
+def test_each_of_the_other_stores_is_away_for_half_a_minute(tmp_path, cache):
+    everywhere = Everywhere.in_every_store(tmp_path)
+    everywhere.feed()
+    environment = {**everywhere.environment, **({} if cache is None else {"XDG_CACHE_HOME": str(cache)})}
+    command = ("run_flow.py", tmp_path / "run", everywhere.path, "--flow", "everywhere", "--follow", "--max-rows", 20)
+    run = Flowing(*command, environment=environment)
+
+    def at_home() -> tuple[int, int]:
+        with River(everywhere.path) as river:
+            return sum(row["n"] for row in river.view("totals").rows()), river.view("totals").progress.epoch
+
+    def waits() -> int:
+        return len([line for line in run.lines if line.startswith("state waiting")])
+
+    try:
+        run.says("epoch 1")
+        for name, place in everywhere.places.items():
+            run.until(lambda: at_home()[0] == len(everywhere.rows), f"all rows before {name} goes")
+            before, waited = at_home(), waits()
+            place.leave()
+            try:
+                since = time.monotonic()
+                everywhere.feed(50)  # several epochs
+                run.until(lambda: waits() > waited, f"waiting for {name}")  # noqa: B023
+                time.sleep(since + 30 - time.monotonic())
+                assert run.process.poll() is None, run.errors
+                assert at_home() == before, "the home store is last"
+            finally:
+                place.come_back()
+        run.until(lambda: at_home()[0] == len(everywhere.rows), "all rows")
+        everywhere.check()
+        run.finish()
+        assert run.ends() == 0, run.errors
+        assert "in a row" not in run.errors
+    finally:
+        run.kill_all()
+    everywhere.check()

@@ -165,6 +165,21 @@ def test_a_view_that_moves_leaves_nothing_behind(river, tmp_path):
                 assert client.keys(f"{tmp_path.name}:products:*") == []
 
 
+@pytest.mark.parametrize("kind", ["search", "delta", "sqlite"])
+def test_a_store_whose_files_are_elsewhere_is_not_an_empty_one(river, tmp_path, kind):
+    view = filled(river, address(kind, tmp_path))
+    files = {"search": tmp_path / "river" / "search", "delta": tmp_path / "lake", "sqlite": tmp_path / "other.db"}[kind]
+    files.rename(tmp_path / "elsewhere")
+    asked = [view.rows, lambda: view.get("a"), lambda: len(view)]
+    asked += [lambda: view.search("boots")] if kind == "search" else [lambda: view.sql("select 1 from products")]
+    for ask in asked:
+        with pytest.raises(Transient, match="is not there"):
+            ask()
+    assert not files.exists()
+    (tmp_path / "elsewhere").rename(files)
+    assert len(view.rows()) == 4
+
+
 def test_a_store_that_is_away_keeps_nobody_from_the_others(river):
     river.store.home.declare(products("redis://127.0.0.1:1/0"))
     assert counted(river.store, "products") is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,11 +13,13 @@ from riverrun.errors import Invalid
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import scalar
-from riverrun.views.derived.store import DerivedStore
+from riverrun.views.derived.store import DerivedStore, not_there
 from riverrun.views.epoch import ViewProgress
 from riverrun.views.selection import COMPARISONS, Condition, Selection, check_count, comparable, value_of
 from riverrun.views.spec import ViewSpec
 from riverrun.views.store import Store, refusal
+
+T = TypeVar("T")
 
 _HIT = "_riverrun:hit"
 _COMPARED = {
@@ -39,19 +41,20 @@ class DerivedView:
     store: DerivedStore
 
     def count(self, view: str) -> int:
-        return self.store.count(self.spec)
+        found = self.store.count(self.spec)
+        return found or self._nothing(found)
 
     def fetch(
         self, view: str, where: str | None = None, limit: int | None = None, timeout: float | None = None
     ) -> pa.Table:
         check_count("limit", limit)
-        rows = self._shown(self.store.scan(self.spec))
+        rows = self._shown(self._scan())
         if where is not None:
             rows = self.home.matching(self.spec, rows, where)
         return rows.slice(0, limit)
 
     def select(self, view: str, selection: Selection) -> pa.Table:
-        return self._shown(chosen(self.spec, self.store.scan(self.spec), selection))
+        return self._shown(chosen(self.spec, self._scan(), selection))
 
     def page(self, view: str, selection: Selection, size: int, timeout: float | None = None) -> tuple[pa.Table, bool]:
         wanted = selection.limit
@@ -62,12 +65,13 @@ class DerivedView:
         return part, part.num_rows < rows.num_rows and bool(part.num_rows)
 
     def lookup(self, view: str, key: Sequence[pa.Array]) -> pa.Table:
-        return self._shown(self.store.lookup(self.spec, key))
+        found = self._shown(self.store.lookup(self.spec, key))
+        return found if found.num_rows else self._nothing(found)
 
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any], timeout: float | None, view: str | None = None
     ) -> list[dict[str, Any]]:
-        found = self.store.query(self.spec, sql, parameters, timeout)
+        found = self._nothing(self.store.query(self.spec, sql, parameters, timeout))  # counting nothing gives a row
         if found is None:
             self._refuse("answer SQL", "Use rows(where=…), or keep the view in the home store")
         return found
@@ -81,6 +85,8 @@ class DerivedView:
             if found is None:
                 self._refuse("search for words", None)
             rows, marks = self._shown(found[0]), found[1]
+            if not rows.num_rows:
+                self._nothing(rows)
             if where is None:
                 return rows, marks
             numbered = rows.append_column(_HIT, pa.array(range(rows.num_rows), pa.int64()))
@@ -96,6 +102,17 @@ class DerivedView:
 
     def version(self, view: str, at: Position | int) -> tuple[ViewProgress, pa.Table]:
         self._refuse("tell what it was before", "Keep a view of the same rows in the home store, with history=")
+
+    def _scan(self) -> pa.Table:
+        rows = self.store.scan(self.spec)
+        return rows if rows.num_rows else self._nothing(rows)
+
+    def _nothing(self, found: T) -> T:
+        """What was found, though it is nothing: unless the flow has written, and the store knows nothing of it. Then it is
+        away, not empty."""
+        if self.home.progress(self.spec.name).epoch and self.store.last(self.spec.flow) is None:
+            raise not_there(self.store.place)
+        return found
 
     def _refuse(self, what: str, hint: str | None) -> NoReturn:
         raise refusal(self.spec.name, self.spec.to, what, hint)

@@ -11,6 +11,8 @@ What every derived store promises:
 5. Nothing is acknowledged that a crash of this process could undo.
 6. After a `Transient` error the same call may be made again. Errors name the store, and never a password.
 7. Several flows may share a store, and several threads one object. Reading waits for no writer.
+8. Only `raise_fence` and `begin` make a store. One that is not there later is away, not empty: `Transient`, and nothing is
+   put in its place.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from riverrun.errors import Unavailable, how_to_install
+from riverrun.errors import Transient, Unavailable, how_to_install
 from riverrun.store_address import StoreAddress
 from riverrun.views.derived.marker import DerivedEpoch, Marker
 from riverrun.views.epoch import Positions
@@ -114,6 +116,14 @@ class DerivedStore(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close what was opened."""
+
+
+def not_there(place: str) -> Transient:
+    """The error for a store that was there before. Its files may be on a disk that comes back."""
+    return Transient(
+        f"{place} is not there",
+        hint="Put it back: runs wait for it. If it is lost, run the flow again: its views are computed from the log then",
+    )
 
 
 def open_derived(address: StoreAddress, river: str) -> DerivedStore:

@@ -24,6 +24,7 @@ from riverrun.errors import (
     Invalid,
     RiverrunError,
     TimedOut,
+    Transient,
     Unavailable,
     from_system,
 )
@@ -170,16 +171,19 @@ class SqliteDatabase:
                         self._close_readers()
 
     def _check_there(self) -> None:
-        """SQLite would go on writing into a file that was removed."""
+        """SQLite would go on writing into a file that was removed. One that was moved away may be put back: it is the same."""
         if self._closed:
             raise Closed(f"the view store {self.path} is closed")
         try:
             now = os.stat(self.path)
-        except FileNotFoundError:
-            now = None
-        if now is None or (now.st_dev, now.st_ino) != (self._file.st_dev, self._file.st_ino):
+        except (FileNotFoundError, NotADirectoryError):
+            raise Transient(
+                f"the view store {self.path} is not there",
+                hint="Put the file back: runs wait for it. If it is lost, stop them, and rebuild the views",
+            ) from None
+        if (now.st_dev, now.st_ino) != (self._file.st_dev, self._file.st_ino):
             raise Corrupt(
-                f"the view store {self.path} was removed or replaced while it was open",
+                f"the view store {self.path} was replaced while it was open",
                 hint="Restore the file, or rebuild the views; then start again",
             )
 

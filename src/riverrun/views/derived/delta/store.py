@@ -26,7 +26,7 @@ from riverrun.views.derived.delta.marker_versions import commit_properties, has_
 from riverrun.views.derived.delta.writing import quoted
 from riverrun.views.derived.marker import DerivedEpoch, Marker, digest
 from riverrun.views.derived.reading import in_key_order
-from riverrun.views.derived.store import DerivedStore
+from riverrun.views.derived.store import DerivedStore, not_there
 from riverrun.views.epoch import Positions, this_run
 from riverrun.views.settled import settled_parts
 from riverrun.views.spec import ViewSpec
@@ -74,16 +74,24 @@ class DeltaStore(DerivedStore):
 
     def commit(self, epoch: DerivedEpoch) -> bool:
         (spec,) = epoch.specs.values()
-        table = self._load(self._uri if epoch.token is None else self._staged(epoch.token))
-        if table is None:
+        uri = self._uri if epoch.token is None else self._staged(epoch.token)
+        table = self._load(uri)
+        if table is None and epoch.token is not None and self._load(self._uri) is not None:
             raise NotFound(f"{self.place} has no rebuild {epoch.token}; it was switched or abandoned")
+        if table is None:
+            raise not_there(self.place)
         after = epoch.after(self._need_marker(table, epoch.flow), self.place)
         if after is None:
             return False
         parts = settled_parts(spec, epoch.changes[spec.name])
         failpoint("delta.settled")
-        with noticing(self.place):
-            writing.apply(table, spec, parts, spec.name in epoch.whole, commit_properties(after, epoch.flow))
+        try:
+            with noticing(self.place):
+                writing.apply(table, spec, parts, spec.name in epoch.whole, commit_properties(after, epoch.flow))
+        except Unavailable:
+            if self._load(uri) is None:  # it went meanwhile, whatever it is that failed
+                raise not_there(self.place) from None
+            raise
         failpoint("delta.committed")
         if epoch.token is None:
             self._tidy(table, epoch.sequence)
@@ -91,6 +99,7 @@ class DeltaStore(DerivedStore):
 
     def begin(self, flow: str, token: str, specs: Sequence[ViewSpec]) -> None:
         (spec,) = specs
+        self.ping()
         with noticing(self.place):
             for old in files.beside(self._uri):
                 if old.startswith(f"{self._uri}.{flow}~"):
@@ -103,7 +112,7 @@ class DeltaStore(DerivedStore):
         (spec,) = specs
         table = self._load(self._uri)
         if table is None:
-            raise NotFound(f"{self.place} is not there any more")
+            raise not_there(self.place)
         there = self._need_marker(table, flow)
         there.refuse_older(flow, fence)
         staged = self._load(self._staged(token))
@@ -119,6 +128,7 @@ class DeltaStore(DerivedStore):
             files.remove(self._staged(token))
 
     def abandon(self, flow: str, token: str) -> None:
+        self.ping()
         with noticing(self.place):
             files.remove(self._staged(token))
 

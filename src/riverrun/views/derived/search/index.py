@@ -21,6 +21,7 @@ from riverrun.errors import Busy, Corrupt, NotFound, RiverrunError, Transient, U
 from riverrun.failpoints import failpoint
 from riverrun.views.derived.marker import Marker
 from riverrun.views.derived.search.documents import KEY, MARKER, ROW, VIEW, WORDS, SearchedView, index_schema
+from riverrun.views.derived.store import not_there
 from riverrun.views.spec import ViewSpec
 
 _NAMES = "riverrun.json"  # the views, in the order of their numbers
@@ -133,9 +134,11 @@ class WordIndex:
             yield
         except RiverrunError:
             raise
-        except OSError as error:
-            raise from_system(error, f"{where} cannot be used") from error
-        except (ValueError, json.JSONDecodeError) as error:
+        except (OSError, ValueError) as error:
+            if not os.path.exists(f"{self.directory}/{_NAMES}"):
+                raise not_there(where) from None  # whatever it is that failed
+            if isinstance(error, OSError):
+                raise from_system(error, f"{where} cannot be used") from error
             said = str(error)
             if "LockBusy" in said or "Failed to acquire" in said:
                 raise Busy(f"another process writes to {where}") from None

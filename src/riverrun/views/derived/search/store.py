@@ -32,7 +32,7 @@ from riverrun.views.derived.search.highlighting import Highlighter
 from riverrun.views.derived.search.index import Batch, WordIndex
 from riverrun.views.derived.search.queries import has_near, of_view, tantivy_query
 from riverrun.views.derived.search.verification import meeting
-from riverrun.views.derived.store import DerivedStore
+from riverrun.views.derived.store import DerivedStore, not_there
 from riverrun.views.epoch import Positions, this_run
 from riverrun.views.layout import DELETE, INSERT, NEW, OP
 from riverrun.views.settled import settled_parts
@@ -67,7 +67,7 @@ class SearchStore(DerivedStore):
         self._declared.setdefault(spec.flow, {})[spec.name] = spec
 
     def commit(self, epoch: DerivedEpoch) -> bool:
-        index = self._need(epoch.flow) if epoch.token is None else self._staged(epoch.flow, epoch.token)
+        index = self._there(epoch.flow) if epoch.token is None else self._staged(epoch.flow, epoch.token)
         return index.write(lambda there: epoch.after(there, self.place), lambda: _batches(index, epoch))
 
     def begin(self, flow: str, token: str, specs: Sequence[ViewSpec]) -> None:
@@ -166,7 +166,7 @@ class SearchStore(DerivedStore):
         try:
             with open(f"{self._path}/{flow}/current", encoding="utf-8") as file:
                 return file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise from_system(error, f"{self.place} cannot be read") from error
@@ -174,6 +174,13 @@ class SearchStore(DerivedStore):
     def _current(self, flow: str) -> WordIndex | None:
         name = self._name(flow)
         return None if name is None else self._open(self._directory(flow, name))
+
+    def _there(self, flow: str) -> WordIndex:
+        """The index of a flow, which was made when its run began."""
+        found = self._current(flow)
+        if found is None:
+            raise not_there(self.place)
+        return found
 
     def _need(self, flow: str) -> WordIndex:
         """The index of a flow, made now if there is none."""
@@ -189,6 +196,8 @@ class SearchStore(DerivedStore):
 
     def _staged(self, flow: str, token: str) -> WordIndex:
         directory = self._directory(flow, token)
+        if not os.path.isdir(f"{self._path}/{flow}"):
+            raise not_there(self.place)
         if not os.path.exists(directory):
             raise NotFound(f"{self.place} has no rebuild {token}; it was switched or abandoned")
         return self._open(directory)
