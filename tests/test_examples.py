@@ -351,9 +351,9 @@ def test_one_database(story: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     flow, data = story("one_database")
     import compare  # type: ignore[import-not-found]
     import race  # type: ignore[import-not-found]
-    import shop  # type: ignore[import-not-found]
+    import shop_database  # type: ignore[import-not-found]
 
-    database = shop.Database(flow.SHOP)
+    database = shop_database.Database(flow.SHOP)
     stages = []
     with rr.River(tmp_path / "river") as river:
         for act in (lambda: data.fill(database), race.main, lambda: data.change(database)):

@@ -4,7 +4,7 @@ import json
 import sys
 
 from race import CACHE as WRITTEN_TWICE
-from shop import Database
+from shop_database import Database
 
 import riverrun as rr
 from flow import CACHE, SHOP

@@ -3,7 +3,7 @@
 import random
 import sys
 
-from shop import TABLES, Database
+from shop_database import TABLES, Database
 
 from flow import SHOP
 

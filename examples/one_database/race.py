@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import permutations
 from pathlib import Path
 
-from shop import Database
+from shop_database import Database
 
 from flow import SHOP
 

@@ -8,10 +8,11 @@ import pytest
 from bench.nexmark.events import AuctionHouse
 from bench.nexmark.queries import QUERIES
 
+import riverrun as rr
 from riverrun.cli.flow_file import load_flow
 from riverrun.demo.shop.shop_flow import flow as shop
 from riverrun.flow import Flow
-from riverrun.runtime.compile.engines import plan_engines
+from riverrun.runtime.compile.engines import needs_spark, plan_engines
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if (path / "flow.py").exists())
@@ -47,3 +48,18 @@ def test_what_is_not_in_the_set_is_named() -> None:
     flow.view("odd", flow.stream("orders", "user string, at timestamp", time="at").select("xxhash64(user) as h"))
     (reason,) = by_spark(flow)
     assert reason is not None and reason.startswith("xxhash64(")
+
+
+def test_what_a_transform_makes_is_computed_by_spark_whatever_it_is():
+    flow = rr.Flow("words")
+    words = flow.stream("lines", "line string").transform(lambda frame: frame)
+    flow.view("counts", words.where("length(word) > 3").group("word").agg(n=rr.count(), longest=rr.max("size")))
+    assert {one.engine for one in plan_engines(flow, "arrow")} == {"spark"}
+    assert needs_spark(flow, "arrow")
+
+
+def test_a_type_that_only_spark_can_tell_keeps_no_flow_from_starting():
+    flow = rr.Flow("hashes")
+    hashed = flow.stream("orders", "user string").with_columns(size="bit_count(length(soundex(user)))")
+    flow.view("sums", hashed.group("user").agg(total=rr.sum("size")))
+    assert needs_spark(flow, "arrow")

@@ -22,7 +22,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def outputs(epoch: int, rows: int, **work: int) -> Any:
     counts = {"stream-1": {"topic": {"read": rows}}, "window-1": {"in": {"read": rows}}}
-    report = SimpleNamespace(counts=counts, work=work, figures={})
+    report = SimpleNamespace(counts=counts, work=work, figures={}, clocks={})
     return SimpleNamespace(control=SimpleNamespace(epoch=epoch), report=report)
 
 

@@ -101,7 +101,15 @@ spark = session()
 assert run_small_flow() == 200
 family = psutil.Process().children(recursive=True)
 java = next(process for process in family if process.name() == "java")
-open_ports = [c.laddr.ip for process in family for c in process.net_connections("inet") if c.status == "LISTEN"]
+
+def connections(kind):
+    for process in family:
+        try:
+            yield from process.net_connections(kind)
+        except psutil.NoSuchProcess:  # Spark calls chmod and the like
+            pass
+
+open_ports = [c.laddr.ip for c in connections("inet") if c.status == "LISTEN"]
 print(java.exe(), sorted({ip.removeprefix("::ffff:") for ip in open_ports}), spark.sparkContext.uiWebUrl)
 
 # Whatever Spark makes in the file system or listens on is private.
@@ -109,7 +117,7 @@ import os, stat
 from riverrun.spark.private_directory import private_directory
 
 print(spark.conf.get("spark.authenticate"), oct(stat.S_IMODE(os.stat(private_directory()).st_mode)))
-sockets = [c.laddr for process in family for c in process.net_connections("unix") if c.status == "NONE" and c.laddr]
+sockets = [c.laddr for c in connections("unix") if c.status == "NONE" and c.laddr]
 print([name for name in sockets if name.endswith(".sock") and not name.startswith(private_directory())])
 print(len([name for name in os.listdir(private_directory()) if name.startswith(("blockmgr-", "spark-", "."))]) > 2)
 print(private_directory())

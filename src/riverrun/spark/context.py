@@ -12,7 +12,7 @@ from riverrun.flow import Flow
 from riverrun.log.topic import Start, Topic
 from riverrun.river import River
 from riverrun.runtime.compile.compiler import compile_flow
-from riverrun.runtime.compile.engines import plan_engines
+from riverrun.runtime.compile.engines import needs_spark
 from riverrun.runtime.compile.job import Job
 from riverrun.runtime.opening import beginning, open_inputs
 from riverrun.runtime.patience import Patience
@@ -43,8 +43,7 @@ class RunContext:
         inputs = open_inputs(river, flow)
         settings = river.settings
         limit = Limit(max_rows or settings.epoch_rows, settings.epoch_bytes)
-        computes = any(one.engine == "spark" for one in plan_engines(flow, settings.expressions))
-        starting = Starting(river.master, settings, computes)
+        starting = Starting(river.master, settings, needs_spark(flow, settings.expressions))
         return cls(river, flow, suffix, inputs, beginning(inputs, start), limit, starting)
 
     def compile(self, shards: int) -> RunContext:
