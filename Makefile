@@ -34,14 +34,15 @@ browser: ## Chromium for the tests of the dashboard, where this user may install
 	  { echo "installing chromium (once)"; export DEBIAN_FRONTEND=noninteractive; (apt-get install -qq -y chromium || \
 	    { apt-get update -qq && apt-get install -qq -y chromium; }) >/dev/null 2>&1 || echo "chromium could not be installed"; }
 
-# Without one the tests of views in Redis, or of captures of MariaDB, are left out, and say so.
-servers: ## Redis and MariaDB for the tests of stores and captures, where this user may install packages
-	@for server in redis-server mariadb-server; do \
+# Without one the tests of views in Redis, of captures of MariaDB, or of Kafka are left out, and say so.
+servers: ## Redis, MariaDB and Kafka for the tests, where this user may install packages
+	@for server in redis-server mariadb-server kcat; do \
 	  dpkg-query -W -f '$${Status}' $$server 2>/dev/null | grep -q 'ok installed' || test "$$(id -u)" != 0 || \
 	  ! command -v apt-get >/dev/null || \
 	  { echo "installing $$server (once)"; export DEBIAN_FRONTEND=noninteractive; (apt-get install -qq -y --no-install-recommends $$server || \
 	    { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$server; }) >/dev/null 2>&1 || echo "$$server could not be installed"; }; \
 	done
+	@$(PYTHON) tests/kafka_jars.py
 
 test: $(STAMP) browser servers ## all tests but the slow ones
 	@EXAMPLES=0.5 $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 12 --durations-min 8
