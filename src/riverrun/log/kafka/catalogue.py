@@ -88,7 +88,7 @@ class KafkaCatalogue:
         state = self._connection.state(topic)
         if entry is not None and state is not None and not entry.foreign and entry.id == state.id:
             self._connection.ask(
-                lambda: self._connection.admin.delete_topics([topic], request_timeout=self._connection.patience),
+                lambda: self._connection.admin.delete_topics([topic], request_timeout=self._connection.answer_time),
                 f"topic {name} cannot be deleted",
             )
             self._connection.wait_for(lambda: self._connection.state(topic) is None, f"topic {name} is still there")
@@ -158,7 +158,7 @@ class KafkaCatalogue:
         client = kafka()
         resource = client.admin.ConfigResource(client.admin.ConfigResource.Type.TOPIC, topic)
         (found,) = self._connection.ask(
-            lambda: self._connection.admin.describe_configs([resource], request_timeout=self._connection.patience),
+            lambda: self._connection.admin.describe_configs([resource], request_timeout=self._connection.answer_time),
             f"the settings of topic {topic} cannot be read",
             topic,
         ).values()

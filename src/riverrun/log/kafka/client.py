@@ -46,7 +46,7 @@ _PASSING = {
     "OUT_OF_ORDER_SEQUENCE_NUMBER",
 }
 
-# While a partition or a group changes brokers, and just after a topic was made.
+# While a partition or a group changes brokers, a broker starts, and just after a topic was made.
 _MOVING = {
     "NOT_LEADER_FOR_PARTITION",
     "LEADER_NOT_AVAILABLE",
@@ -55,6 +55,11 @@ _MOVING = {
     "COORDINATOR_LOAD_IN_PROGRESS",
     "COORDINATOR_NOT_AVAILABLE",
     "NOT_COORDINATOR",
+    "_DESTROY",  # another thread has replaced the client
+    "_NOENT",  # no leaders are known
+    "_TIMED_OUT",
+    "_TRANSPORT",
+    "REQUEST_TIMED_OUT",
 }
 
 
@@ -71,17 +76,12 @@ def kafka() -> Any:
 
 def cause(error: BaseException) -> Any:
     """What a client's exception is about, with code and name."""
-    return error.args[0] if error.args else error
+    return error.args[0] if getattr(error, "args", None) else error
 
 
 def is_superseded(error: BaseException) -> bool:
     """Whether somebody else has begun to write under the same transactional id."""
     return hasattr(cause(error), "name") and cause(error).name() in _SUPERSEDED
-
-
-def is_gone(error: BaseException) -> bool:
-    """Whether there is no such topic."""
-    return hasattr(cause(error), "name") and cause(error).name() in _GONE
 
 
 def is_moving(error: BaseException) -> bool:

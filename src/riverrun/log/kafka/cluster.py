@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from riverrun.log.kafka.address import KafkaAddress
-from riverrun.log.kafka.connection import KafkaConnection
+from riverrun.log.kafka.connection import LEFT_TO_THE_PARENT, KafkaConnection
 from riverrun.log.kafka.markers import Markers
 from riverrun.log.kafka.named_writer import NamedWriter
 from riverrun.log.kafka.table import CompactedTable
@@ -29,14 +30,26 @@ class Cluster:
         self.catalog = CompactedTable(self.connection, CATALOG, 1)
         self.markers = Markers(self.connection)
         self.watch = TopicWatch(self.connection)
+        self._start()
+
+    def _start(self) -> None:
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._idle: list[Writer] = []
         self._named: dict[tuple[str, str], NamedWriter] = {}
-        self.connection.at_close(self._let_go)
+        self.connection.at_close(lambda: self._let_go)
+
+    def _check_process(self) -> None:
+        """In a fork, writers of one's own: the ids of the parent's are the parent's."""
+        if self._pid != os.getpid():
+            LEFT_TO_THE_PARENT.extend([self._idle, self._named])
+            self.connection.check()
+            self._start()
 
     @contextmanager
     def writer(self) -> Iterator[Writer]:
         """A writer that nobody else uses meanwhile. Threads that append at the same time have one each."""
+        self._check_process()
         with self._lock:
             writer = self._idle.pop() if self._idle else Writer(self.connection, f"riverrun.{uuid.uuid4().hex}")
         try:
@@ -47,6 +60,7 @@ class Cluster:
 
     def named(self, topic: str, topic_id: str, producer: str) -> NamedWriter:
         """The writer of a producer's name; one for all handles of this process."""
+        self._check_process()
         with self._lock:
             found = self._named.get((topic_id, producer))
             if found is None:

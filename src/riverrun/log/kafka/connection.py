@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from riverrun.errors import Closed, NotFound
 from riverrun.log.kafka.address import KafkaAddress
-from riverrun.log.kafka.client import is_gone, is_moving, kafka, translated
+from riverrun.log.kafka.client import is_moving, kafka, translated
 from riverrun.settings import Settings
 
 log = logging.getLogger("riverrun.log")
@@ -20,6 +20,10 @@ log = logging.getLogger("riverrun.log")
 # What librdkafka does not tell in errors of its own calls comes here; one line of each kind is enough.
 _QUIET = logging.getLogger("riverrun.log.kafka.client")
 _QUIET.setLevel(logging.CRITICAL)
+
+
+# Clients that a fork brought along. They are kept: to end one would wait for threads that are not here.
+LEFT_TO_THE_PARENT: list[Any] = []
 
 
 class TopicState(NamedTuple):
@@ -37,6 +41,7 @@ class KafkaConnection:
         self.brokers = address.brokers
         self.settings = settings
         self.patience = settings.kafka_timeout / 1e6
+        self.answer_time = min(3.0, self.patience)  # that one question may take
         self._options = {
             **address.client_options(),
             "logger": _QUIET,
@@ -51,13 +56,14 @@ class KafkaConnection:
         self._lock = threading.RLock()
         self._admin: Any = None
         self._idle: list[Any] = []
-        self._closing: list[Callable[[], None]] = []
+        self._closing: list[Callable[[], Any]] = []
         self._closed = False
         self._said = ""  # the last thing a client could not do
 
     def check(self) -> None:
         """`Closed` after `close`. In a fork the parent's clients are let alone: their threads are not here."""
         if self._pid != os.getpid():
+            LEFT_TO_THE_PARENT.extend([self._admin, *self._idle])
             self._start()
         if self._closed:
             raise Closed(f"the connection to Kafka at {self.brokers} is closed")
@@ -79,8 +85,8 @@ class KafkaConnection:
 
         return {**self._options, "error_cb": remember, **{name.replace("_", "."): more[name] for name in more}}
 
-    def at_close(self, act: Callable[[], None]) -> None:
-        """Call it when the connection is closed."""
+    def at_close(self, act: Callable[[], Callable[[], None] | None]) -> None:
+        """Call what this gives, if it is still there, when the connection is closed."""
         with self._lock:
             self._closing.append(act)
 
@@ -94,20 +100,25 @@ class KafkaConnection:
             return self._admin
 
     def ask(self, call: Callable[[], Mapping[Any, Any]], what: str, topic: str | None = None) -> dict[Any, Any]:
-        """The results of a call of the administrator's client; asked again while brokers sort out who answers."""
+        """The results of a call of the administrator's client; asked again while brokers sort out who answers. One question
+        may be lost on a broker that was just started: it is not waited for as long as patience lasts."""
         deadline, pause = time.monotonic() + self.patience, 0.005
         while True:
             try:
-                return {key: future.result(timeout=self.patience + 5) for key, future in call().items()}
+                return {key: future.result(timeout=self.answer_time + 5) for key, future in call().items()}
             except kafka().KafkaException as error:
                 if not is_moving(error) or time.monotonic() > deadline:
                     raise self.failed(error, what, topic) from None
+                with self._lock:
+                    self._admin = None  # one that has lost its broker may not find it again
             time.sleep(pause)
             pause = min(pause * 2, 0.2)
 
     def failed(self, error: BaseException, what: str, topic: str | None = None) -> Exception:
         """A client's error as ours, with why no broker can be reached, if that is it."""
         made = translated(error, what, self.brokers, topic)
+        if self._admin is not None and not self._closed:
+            self._admin.poll(0)  # which lets it tell why
         if self._said and "does not answer" in made.message:
             made.message = f"{made.message.rpartition(' (')[0]} ({self._said})"
             made.args = (f"{made.message}. {made.hint}",)
@@ -122,14 +133,15 @@ class KafkaConnection:
 
     def state(self, topic: str) -> TopicState | None:
         """The topic as it is now; None: there is none. Asked for, since a client that writes to an unknown one waits."""
-        client = kafka()
-        asked = self.admin.describe_topics(client.TopicCollection([topic]), request_timeout=self.patience)
+        asked, limit = kafka().TopicCollection([topic]), self.answer_time
         try:
-            found = asked[topic].result(timeout=self.patience + 5)
-        except client.KafkaException as error:
-            if is_gone(error):
-                return None
-            raise self.failed(error, f"topic {topic} cannot be looked at") from None
+            found = self.ask(
+                lambda: self.admin.describe_topics(asked, request_timeout=limit),
+                f"topic {topic} cannot be looked at",
+                topic,
+            )[topic]
+        except NotFound:
+            return None
         return TopicState(str(found.topic_id), len(found.partitions))
 
     def create(self, topic: str, partitions: int, config: Mapping[str, Any]) -> bool:
@@ -173,7 +185,7 @@ class KafkaConnection:
         client, level = kafka(), {} if isolation is None else {"isolation_level": isolation}
         places = {client.TopicPartition(topic, p): spec for p in range(partitions)}
         found = self.ask(
-            lambda: self.admin.list_offsets(places, request_timeout=self.patience, **level),
+            lambda: self.admin.list_offsets(places, request_timeout=self.answer_time, **level),
             f"the offsets of topic {topic} cannot be read",
             topic,
         )
@@ -234,8 +246,10 @@ class KafkaConnection:
             self._closed = True
             acts, idle = self._closing, self._idle
             self._closing, self._idle = [], []
-        for act in acts:
-            act()
+        for found in acts:
+            act = found()
+            if act is not None:
+                act()
         for consumer in idle:
             consumer.close()
         self._admin = None

@@ -8,7 +8,9 @@ commit before the next `poll`. A commit is all or nothing for the broker's group
 from __future__ import annotations
 
 import os
+import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,6 +24,7 @@ from riverrun.errors import Closed, Fenced, Invalid, OutOfRange, RiverrunError
 from riverrun.log.assignment import Slot
 from riverrun.log.consumer import Consumer
 from riverrun.log.coordinated_consumer import first_offsets
+from riverrun.log.feed import row_ends
 from riverrun.log.kafka.backend import KafkaBackend
 from riverrun.log.kafka.client import kafka
 from riverrun.log.kafka.cluster import Cluster
@@ -58,9 +61,12 @@ class KafkaConsumer(Consumer):
         self._pid = os.getpid()
         self._closed = False
         self._reached: dict[Slot, int] = {}  # after everything that was yielded
-        self._committed: dict[Slot, int | None] = {}
+        self._clean: dict[Slot, int] = {}  # where reading began, or what was committed since
+        self._saved: set[Slot] = set()  # whether that is the group's offset
         self._lost: set[Slot] = set()
         self._waiting: deque[tuple[str, pa.RecordBatch]] = deque()
+        self._behind: dict[Slot, int] = {}  # what lies behind those: commits, promises, what cannot be decoded
+        self._using = threading.RLock()
         self._failure: Exception | None = None
         self._refresh_at = time.monotonic() + _REFRESH
         starts = first_offsets(start, self._topics)
@@ -84,7 +90,7 @@ class KafkaConsumer(Consumer):
                 queued_max_messages_kbytes=32 << 10,
             )
         )
-        self._connection.at_close(self.close)
+        self._connection.at_close(weakref.WeakMethod(self.close))
         self._subscribe()
 
     def __repr__(self) -> str:
@@ -131,7 +137,7 @@ class KafkaConsumer(Consumer):
     def commit(self, position: Mapping[str, Mapping[int, int]] | None = None) -> None:
         self._check_usable()
         if position is None:
-            offsets = {slot: offset for slot, offset in self._reached.items() if self._committed[slot] != offset}
+            offsets = {slot: offset for slot, offset in self._reached.items() if self._is_new(slot)}
             if self._lost:
                 lost, self._lost = sorted(self._lost), set()
                 raise self._fenced(f"{lost[0][0]}, partition {lost[0][1]}")
@@ -157,55 +163,64 @@ class KafkaConsumer(Consumer):
             raise self._connection.failed(
                 client.KafkaException(refused.error), f"group {self.group}: the commit of {refused.topic} failed"
             )
-        self._committed |= offsets
+        self._clean |= {slot: offset for slot, offset in offsets.items() if slot in self._reached}
+        self._saved |= self._clean.keys() & offsets.keys()
 
     def close(self) -> None:
         if not self._closed and self._pid == os.getpid():
             self._closed = True
-            with suppress(RuntimeError, kafka().KafkaException):
+            with self._using, suppress(RuntimeError, kafka().KafkaException):  # another thread may be polling
                 self._consumer.close()
 
     def _take(self, deadline: float | None) -> pa.RecordBatch | None:
         if not self._waiting:
             wait = 0.1 if deadline is None else max(0.0, min(0.1, deadline - time.monotonic()))
-            first = self._consumer.poll(wait)
-            if first is not None:
-                self._sort([first, *self._consumer.consume(_ROWS, 0)])
+            with self._using:
+                if self._closed:
+                    return None
+                first = self._consumer.poll(wait)
+                found = [] if first is None else [first, *self._consumer.consume(_ROWS, 0)]
+            self._sort(found)
         while self._waiting:
             name, batch = self._waiting.popleft()
             batch = self._still_ours(name, batch)
+            if not self._waiting:
+                self._pass_behind()
             if batch.num_rows:
                 self.topic = name
                 return batch
         return None
 
+    def _pass_behind(self) -> None:
+        """Everything that came is yielded: so is what has no rows."""
+        for slot, offset in self._behind.items():
+            if slot in self._reached:
+                self._reached[slot] = max(self._reached[slot], offset << self._bits(slot[0]))
+        self._behind.clear()
+
     def _still_ours(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of partitions that are still this member's, which are now yielded."""
-        partitions = batch.column("_partition").to_numpy()
-        ends: dict[int, int] = {}
-        for partition, offset in zip(partitions.tolist(), batch.column("_offset").to_pylist(), strict=True):
-            ends[partition] = offset + 1
+        ends = row_ends(batch)
         lost = [partition for partition in ends if (name, partition) not in self._reached]
         for partition, offset in ends.items():
             if partition not in lost:
                 self._reached[name, partition] = max(self._reached[name, partition], offset)
         if lost:
-            batch = batch.filter(pa.array(~np.isin(partitions, lost)))
+            batch = batch.filter(pa.array(~np.isin(batch.column("_partition").to_numpy(), lost)))
         return batch
 
     def _sort(self, messages: list[Any]) -> None:
         """Messages as batches, those of a topic together; what is behind the last one counts as read when it is."""
         client = kafka()
         rows: dict[str, list[Any]] = {}
-        behind: dict[Slot, int] = {}
         for message in messages:
             error = message.error()
             name = self._named(message.topic())
             if error is None:
                 rows.setdefault(name, []).append(message)
-                behind[name, message.partition()] = message.offset() + 1
+                self._behind[name, message.partition()] = message.offset() + 1
             elif error.code() == client.KafkaError._PARTITION_EOF:
-                behind[name, message.partition()] = message.offset()
+                self._behind[name, message.partition()] = message.offset()
             elif error.name() == "_AUTO_OFFSET_RESET":
                 self._failure = OutOfRange(
                     f"topic {name}, partition {message.partition()}: group {self.group} is at an offset that is no longer kept",
@@ -220,10 +235,11 @@ class KafkaConsumer(Consumer):
             if understood.rows.num_rows:
                 shown = backend.decoder().show(understood.rows)
                 self._waiting.append((name, shown.replace_schema_metadata({b"topic": name.encode()})))
-        if not self._waiting:  # commits, promises, what cannot be decoded: nothing of it is yielded
-            for slot, offset in behind.items():
-                if slot in self._reached:
-                    self._reached[slot] = max(self._reached[slot], offset << self._bits(slot[0]))
+        if not self._waiting:
+            self._pass_behind()
+
+    def _is_new(self, slot: Slot) -> bool:
+        return slot not in self._saved or self._reached[slot] != self._clean[slot]
 
     def _find(self) -> None:
         """Notice new topics, and those that were dropped."""
@@ -257,7 +273,8 @@ class KafkaConsumer(Consumer):
                 place.offset = begin if saved < 0 else saved
                 slot = (name, place.partition)
                 self._reached[slot] = place.offset << self._bits(name)
-                self._committed[slot] = self._reached[slot] if saved >= 0 else None
+                self._clean[slot] = self._reached[slot]
+                (self._saved.add if saved >= 0 else self._saved.discard)(slot)
                 self._lost.discard(slot)
             consumer.incremental_assign(places)
         except RiverrunError as error:
@@ -268,9 +285,9 @@ class KafkaConsumer(Consumer):
     def _revoked(self, consumer: Any, places: list[Any]) -> None:
         for place in places:
             slot = (self._named(place.topic), place.partition)
-            reached, committed = self._reached.pop(slot, None), self._committed.pop(slot, None)
-            if reached is not None and committed is not None and reached > committed:
+            if slot in self._reached and self._reached.pop(slot) != self._clean.pop(slot):
                 self._lost.add(slot)
+            self._behind.pop(slot, None)
         with suppress(kafka().KafkaException):
             consumer.incremental_unassign(places)
 

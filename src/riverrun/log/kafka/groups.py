@@ -115,18 +115,20 @@ class KafkaGroups:
             return None
 
     def _names(self) -> Sequence[str]:
-        limit = self._connection.patience
+        limit = self._connection.answer_time
         found = self._connection.ask(
             lambda: {"all": self._connection.admin.list_consumer_groups(request_timeout=limit)},
             "groups cannot be listed",
         )["all"]
+        if found.errors and not found.valid:
+            raise self._connection.failed(found.errors[0], "groups cannot be listed")
         return sorted(one.group_id for one in found.valid)
 
     def _described(self, group: str) -> Any:
         return self._ask("describe_consumer_groups", [group], f"group {group} cannot be looked at")[group]
 
     def _ask(self, call: str, asked: Sequence[Any], what: str) -> dict[Any, Any]:
-        limit = self._connection.patience
+        limit = self._connection.answer_time
         return self._connection.ask(lambda: getattr(self._connection.admin, call)(asked, request_timeout=limit), what)
 
     def _check_known(self, group: str) -> None:

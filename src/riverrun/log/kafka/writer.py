@@ -6,6 +6,7 @@ raised only where nothing was written.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +15,7 @@ from typing import Any
 
 from riverrun.errors import RiverrunError, Transient, Unavailable
 from riverrun.log.kafka.client import is_superseded, kafka
-from riverrun.log.kafka.connection import KafkaConnection
+from riverrun.log.kafka.connection import LEFT_TO_THE_PARENT, KafkaConnection
 from riverrun.log.kafka.messages import OutgoingMessage
 from riverrun.log.kafka.reader import read_messages
 
@@ -41,10 +42,14 @@ class Writer:
         self._connection = connection
         self._name = name
         self._producer: Any = None
+        self._pid = 0
 
     @property
     def is_open(self) -> bool:
         """Whether nobody else is known to have begun under this id since `open`."""
+        if self._producer is not None and self._pid != os.getpid():
+            LEFT_TO_THE_PARENT.append(self._producer)
+            self._producer = None
         return self._producer is not None
 
     def open(self) -> None:
@@ -68,7 +73,7 @@ class Writer:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
                     raise self._connection.failed(error, f"writing as {self._name} cannot begin") from None
                 time.sleep(0.05)
-        self._producer = producer
+        self._producer, self._pid = producer, os.getpid()
 
     def close(self) -> None:
         self._producer = None
@@ -80,7 +85,7 @@ class Writer:
         then: Callable[[Mapping[int, int]], tuple[str, OutgoingMessage] | None] = lambda _: None,
     ) -> dict[int, int]:
         """One transaction: the messages, and what `then` makes of their last offsets, by partition, which it gives."""
-        if self._producer is None:
+        if not self.is_open:
             self.open()
         producer = self._producer
         last: dict[Place, int] = {}
@@ -142,7 +147,8 @@ class Writer:
         while self._producer.flush(max(0.0, min(1.0, deadline - time.monotonic()))):
             # A client waits for a topic that is not there, in case it will be.
             if not self._connection.said:
-                self._connection.require(topic, topic)
+                with suppress(Transient):
+                    self._connection.require(topic, topic)
             if time.monotonic() >= deadline:
                 raise Transient(
                     f"topic {topic}: nothing was appended: Kafka at {self._connection.brokers} has not confirmed the"
@@ -205,10 +211,10 @@ class Writer:
         return stable
 
     def _undo(self) -> None:
-        """Leave the transaction. A producer that cannot is given up: the broker undoes what it began."""
-        try:
+        """Leave the transaction, and give the producer up: after a message that failed its count of messages is wrong, and
+        the next transaction would fail, too. Where no broker can be told, it undoes what was begun by itself."""
+        with suppress(kafka().KafkaException):
             self._producer.abort_transaction(min(2.0, self._connection.patience))
-        except (kafka().KafkaException, AttributeError):
-            with suppress(Exception):
-                self._producer.purge()
-            self._producer = None
+        with suppress(kafka().KafkaException):
+            self._producer.purge()
+        self._producer = None
