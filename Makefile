@@ -43,14 +43,15 @@ $(S3)/.installed: tests/s3-server.lock
 	  $(S3)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/s3-server.lock && \
 	  touch $@ || { rm -rf $(S3); echo "moto could not be installed"; }
 
-# Without one the tests of views in Redis or in buckets, or of captures of MariaDB, are left out, and say so.
-servers: $(S3)/.installed ## Redis, MariaDB and S3 for the tests of stores and captures, where this user may install packages
-	@for server in redis-server mariadb-server; do \
+# Without one the tests of views in Redis or in buckets, of captures of MariaDB, or of Kafka are left out, and say so.
+servers: $(S3)/.installed ## Redis, MariaDB, Kafka and S3 for the tests, where this user may install packages
+	@for server in redis-server mariadb-server kcat; do \
 	  dpkg-query -W -f '$${Status}' $$server 2>/dev/null | grep -q 'ok installed' || test "$$(id -u)" != 0 || \
 	  ! command -v apt-get >/dev/null || \
 	  { echo "installing $$server (once)"; export DEBIAN_FRONTEND=noninteractive; (apt-get install -qq -y --no-install-recommends $$server || \
 	    { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$server; }) >/dev/null 2>&1 || echo "$$server could not be installed"; }; \
 	done
+	@$(PYTHON) tests/kafka_jars.py
 
 test: $(STAMP) browser servers ## all tests but the slow ones
 	@EXAMPLES=0.5 $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 12 --durations-min 8

@@ -42,8 +42,8 @@ SCHEMA = "k string, n bigint, at timestamp"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several test processes, one of them runs everything that starts Spark: one session, one after the other. Tests
-    of `make test-recovery` take their time."""
+    """With several test processes, one of them runs everything that starts Spark, and one what needs a Kafka broker: one
+    session, one after the other. Tests of `make test-recovery` take their time."""
     for test in {
         item.obj for item in items if hasattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings")
     }:
@@ -55,6 +55,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(1800))
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+        if "kafka" in item.path.name or (
+            getattr(item, "callspec", None) and item.callspec.params.get("log") == "kafka"
+        ):
+            item.add_marker(pytest.mark.xdist_group("kafka"))
 
 
 @pytest.fixture(scope="session")

@@ -53,6 +53,8 @@ ONLY_IN = {
     "typer": {"cli"},
     "rich": {"cli", "demo"},
     "apprise": {"alerts"},
+    "confluent_kafka": {"log"},
+    "fastavro": {"log"},
     "psycopg2": {"capture"},
     "pymysql": {"capture"},
     "pymysqlreplication": {"capture"},
@@ -121,6 +123,17 @@ def test_how_views_are_stored_is_known_to_their_stores_only() -> None:
         and any(name.startswith("riverrun.views.sql") for name in imports(tree, file))
     }
     assert outside == {"views/store.py", "views/derived/store.py"}  # which open them
+
+
+def test_kafka_is_known_to_its_own_modules_only() -> None:
+    outside = {
+        file
+        for _, file, tree in modules()
+        if not file.startswith("log/kafka/")
+        and any(name.startswith(("riverrun.log.kafka", "confluent_kafka", "fastavro")) for name in imports(tree, file))
+    }
+    # Which open it, refuse what it cannot do, and copy from it.
+    assert outside <= {"log/opened_log.py", "river.py", "cli/mirror_command.py"}
 
 
 def test_the_rules_notice_what_they_forbid() -> None:

@@ -50,7 +50,7 @@ def test_what_is_no_size(written: str | int) -> None:
     [
         ("segment_byte = 1", "there is no setting 'segment_byte'. Did you mean 'segment_bytes'?"),
         ('rivr = "here"', "there is no setting 'rivr'. Did you mean 'river'?"),
-        ('log = "kafka://host:9092"', "there is no setting 'log'"),
+        ('logs = "kafka://host:9092"', "there is no setting 'logs'. Did you mean 'log'?"),
         ('segment_bytes = "large"', "setting segment_bytes: not a size: 'large'"),
         ('lock_timeout = "soon"', "setting lock_timeout: not a duration: 'soon'"),
         ("segment_bytes = ", "is not TOML"),

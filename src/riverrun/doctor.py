@@ -52,7 +52,7 @@ class Check:
     fix: str | None = None
 
 
-def examine(river: str, spark: bool = False, port: int = PORT) -> Iterator[Check]:
+def examine(river: str, spark: bool = False, port: int = PORT, log: str | None = None) -> Iterator[Check]:
     """Every check, in the order in which they build on each other."""
     yield check_python()
     yield from check_packages()
@@ -61,10 +61,9 @@ def examine(river: str, spark: bool = False, port: int = PORT) -> Iterator[Check
     yield from check_java()
     if spark:
         yield check_spark_job()
-    place = _nearest_directory(river)
-    yield from check_directory(place)
+    yield from check_directory(_nearest_directory(river))
     yield check_port(port)
-    yield from check_river(river)
+    yield from check_river(river, log)
 
 
 def check_python() -> Check:
@@ -235,9 +234,9 @@ def check_port(port: int) -> Check:
     return Check("port", "ok", f"{port} is free")
 
 
-def check_river(path: str) -> Iterator[Check]:
+def check_river(path: str, log: str | None = None) -> Iterator[Check]:
     """The river's format, every topic, every group."""
-    if not os.path.exists(f"{path}/river.json"):
+    if not log and not os.path.exists(f"{path}/river.json"):
         if os.path.isdir(path) and os.listdir(path):
             yield Check(
                 "river", "failed", f"{path} has files, but is not a river", "Give the river's directory: --river DIR"
@@ -248,9 +247,9 @@ def check_river(path: str) -> Iterator[Check]:
     from riverrun.river import River
 
     try:
-        with River(path) as river:
-            names = river.topics()
-            yield Check("river", "ok", f"{river.path} with {len(names)} topics")
+        with River(path, log=log) as river:
+            names, where = river.topics(), f" on {river.log_address}" if river.log_address else ""
+            yield Check("river", "ok", f"{river.path} with {len(names)} topics{where}")
             yield from check_privacy(river)
             yield from check_views(river)
             yield from check_flows(river)
@@ -344,7 +343,8 @@ def check_topic(river: River, name: str) -> Check:
     if received and (last := to_micros(datetime.fromisoformat(received))) > now + AHEAD:
         fix = "Set the clock right. If it is, wait until then, or copy the rows into a new topic"
         return Check(title, "warning", describe_lead(last, now), fix)
-    return Check(title, "ok", f"{described['offsets']} offsets, {described['bytes'] / 1e6:.1f} MB")
+    size = "" if described["bytes"] is None else f", {described['bytes'] / 1e6:.1f} MB"  # Kafka does not tell
+    return Check(title, "ok", f"{described['offsets']} offsets{size}")
 
 
 def check_capture(told: dict[str, Any]) -> Check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import msgspec
@@ -32,3 +33,22 @@ def json_fault(error: Exception, text: bytes) -> str:
     if "truncated" in str(error):
         return "ends in the middle"
     return str(error).partition(" - at ")[0]
+
+
+def repeated_name(text: bytes) -> str | None:
+    """A name that an object in a JSON text has twice: decoders take the last one, which one was meant nobody knows.
+
+    >>> repeated_name(b'{"a": 1, "b": {"c": 1, "c": 2}}')
+    'c'
+    """
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, object]]) -> None:
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                found.append(name)
+            seen.add(name)
+
+    json.loads(text, object_pairs_hook=look)
+    return found[0] if found else None

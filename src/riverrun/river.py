@@ -8,37 +8,33 @@ with River("./river") as river:
 from __future__ import annotations
 
 import fnmatch
-import json
 import os
 import threading
-import uuid
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from riverrun import durable, known_topics
+from riverrun import known_topics
 from riverrun.durations import Duration, seconds
-from riverrun.errors import Closed, Corrupt, Invalid, NewerFormat, NotFound, Unavailable, from_system, how_to_install
-from riverrun.failpoints import failpoint
+from riverrun.errors import Closed, Invalid, Unavailable, from_system, how_to_install
 from riverrun.log.captures import Captures
-from riverrun.log.catalogue import Catalogue
-from riverrun.log.consumer import Consumer
-from riverrun.log.coordination import Coordination
-from riverrun.log.groups import Groups
+from riverrun.log.opened_log import open_log
+from riverrun.log.readers import Groups
 from riverrun.log.redelivery import Redelivery
 from riverrun.log.spec import UNSET, TopicSpec, Unset
 from riverrun.log.stored_spec import StoredSpec
 from riverrun.log.topic import Start, Topic
+from riverrun.river_directory import open_directory
 from riverrun.settings import Settings, places
 
 if TYPE_CHECKING:
     from riverrun.capture import Capture
     from riverrun.flow import Flow
+    from riverrun.log.consumer import Consumer
     from riverrun.spark.run import Run
     from riverrun.views import Store, View
 
-_FORMAT = 1
 DEFAULT = "./river"
 _INSTALL = f"Install it: {how_to_install('spark')}"
 
@@ -46,15 +42,16 @@ _INSTALL = f"Install it: {how_to_install('spark')}"
 class River:
     """Opens topics and views and closes everything it opened. An absent or empty directory becomes a new river.
 
-    `views` is where views are kept: a SQLite file in the directory, or postgresql://…; `views_read` is that database for a
-    login that may only read views, which queries then use. `checkpoints` is the directory of flows' state. `master` is
-    Spark's, by default this machine.
+    `log` is where topics are: in the directory, or `kafka://host:9092` (docs/kafka.md). `views` is where views are kept: a
+    SQLite file in the directory, or postgresql://…; `views_read` is that database for a login that may only read views,
+    which queries then use. `checkpoints` is the directory of flows' state. `master` is Spark's, by default this machine.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
         *,
+        log: str | None = None,
         views: str | None = None,
         views_read: str | None = None,
         checkpoints: str | None = None,
@@ -79,15 +76,20 @@ class River:
         self._runs: weakref.WeakSet[Run] = weakref.WeakSet()
         self._captures: weakref.WeakSet[Capture] = weakref.WeakSet()
         self._closed = False
-        self._coordination = _open_directory(self.path)
-        self._catalogue = Catalogue(f"{self.path}/topics", self.settings, self._coordination, self._open)
+        self._coordination = open_directory(self.path)
+        try:
+            self._log = open_log(log or where.get("log"), self.path, self.settings, self._coordination, self._open)
+        except BaseException:
+            self._coordination.close()
+            raise
+        self.log_address = self._log.address  # without what is secret in it; None: topics are in the directory
         known_topics.opened(self)
 
     @classmethod
     def from_config(cls, file: str | os.PathLike[str] = "riverrun.toml") -> Self:
         """A river as a settings file says; RIVERRUN_* of the environment wins."""
         where = places(file)
-        parts = {name: where.get(name) for name in ("views", "views_read", "checkpoints", "master")}
+        parts = {name: where.get(name) for name in ("log", "views", "views_read", "checkpoints", "master")}
         return cls(where.get("river"), **parts, settings=Settings.load(file))
 
     def __repr__(self) -> str:
@@ -112,6 +114,7 @@ class River:
             self._coordination.close()  # before topics, so that consumers and workers leave while they are there
             for topic in topics:
                 topic.close()
+            self._log.close()
             if store is not None:
                 store.close()
 
@@ -132,6 +135,7 @@ class River:
         archive: str | os.PathLike[str] | Unset | None = UNSET,
         naive: Literal["utc"] | Unset | None = UNSET,
         times: Literal["ms", "s"] | Unset | None = UNSET,
+        format: Literal["json", "avro", "arrow"] | Unset | None = UNSET,
     ) -> Topic:
         """Create or open a topic. What is left out is no mismatch; anything that contradicts the topic is an error.
 
@@ -142,6 +146,7 @@ class River:
         Defaults of a new topic: partitions=4, retention="7 days" (None keeps for ever), compact=False, fsync="batch"
         ("os", or an interval such as "200 ms"), no compression ("lz4"), no archive. Times without a zone are refused,
         unless naive="utc" says that they are UTC, and numbers for times, unless times="ms" or "s" says what they count.
+        `format` is for Kafka: what the values of messages are, "json" if left out.
         """
         spec = TopicSpec(
             name.name if isinstance(name, TopicSpec | StoredSpec) else name,
@@ -158,6 +163,7 @@ class River:
             archive=archive,
             naive=naive,
             times=times,
+            format=format,
         )
         if isinstance(name, TopicSpec | StoredSpec):
             if said := ", ".join(option for option in spec.declared() if option != "name"):
@@ -174,12 +180,12 @@ class River:
         if opened is not None and opened.backend.is_open:
             yield opened
             return
-        with self._catalogue.open(TopicSpec(name)) as topic:
+        with self._log.catalogue.open(TopicSpec(name)) as topic:
             yield topic
 
     def topic_spec(self, name: str) -> StoredSpec | None:
         """What a topic is; None where there is none of this name. For flows that leave a schema out."""
-        if self._closed or name not in self._catalogue.names():
+        if self._closed or name not in self._log.catalogue.names():
             return None
         with self.briefly(name) as topic:
             return topic.spec
@@ -187,7 +193,7 @@ class River:
     def topics(self, pattern: str = "*") -> list[str]:
         """Names of the topics, in order; `pattern` as in a shell."""
         self._check_open()
-        return [name for name in self._catalogue.names() if fnmatch.fnmatchcase(name, pattern)]
+        return [name for name in self._log.catalogue.names() if fnmatch.fnmatchcase(name, pattern)]
 
     def drop_topic(self, name: str) -> None:
         """Remove a topic and all its rows."""
@@ -196,7 +202,7 @@ class River:
             opened = self._topics.pop(name, None)
             if opened is not None:
                 opened.close()
-            self._catalogue.drop(name)
+            self._log.catalogue.drop(name)
 
     def consumer(
         self, group: str, topics: str | list[str] = "*", start: Start = "committed", timeout: Duration | None = None
@@ -208,15 +214,13 @@ class River:
             found = {name for pattern in patterns for name in self.topics(pattern)}
             return {name: self._open(TopicSpec(name)) for name in sorted(found)}
 
-        return Consumer(
-            self._coordination, group, matching, start=start, timeout=seconds(timeout), settings=self.settings
-        )
+        return self._log.readers.consumer(group, matching, start, seconds(timeout))
 
     @property
     def groups(self) -> Groups:
         """The consumer groups of this river."""
         self._check_open()
-        return Groups(self._coordination, lambda name: self._open(TopicSpec(name)))
+        return self._log.readers.groups(lambda name: self._open(TopicSpec(name)))
 
     @property
     def dead_letters(self) -> Redelivery:
@@ -242,6 +246,7 @@ class River:
         out, a new flow begins with everything, and one that has run before with what its topics do not have yet.
         """
         self._check_open()
+        self._check_embedded("run")
         try:
             from riverrun.spark.run import Run
         except ImportError as error:
@@ -271,6 +276,7 @@ class River:
         columns that tell rows apart where a table has no primary key, `resnapshot` tables to read again.
         """
         self._check_open()
+        self._check_embedded("capture")
         try:
             from riverrun.capture import Capture
         except ImportError as error:
@@ -342,7 +348,7 @@ class River:
                 spec.check_same(opened.spec)
                 if spec.schema in (UNSET, opened.spec.schema):
                     return opened
-            topic = self._catalogue.open(spec)
+            topic = self._log.catalogue.open(spec)
             if opened is not None:
                 self._replaced.append(opened)
             self._topics[spec.name] = topic
@@ -352,47 +358,12 @@ class River:
         if self._closed:
             raise Closed(f"{self!r} is closed")
 
+    def _check_embedded(self, what: str) -> None:
+        if self.log_address is not None:
+            from riverrun.log.kafka.refusals import refusal
+
+            raise refusal(what, "the log of this river")
+
 
 def _not_installed(error: ImportError) -> Unavailable:
     return Unavailable(f"a package that flows and views need is not installed ({error})", hint=_INSTALL)
-
-
-def _open_directory(path: str) -> Coordination:
-    marker, database = f"{path}/river.json", f"{path}/coordination.db"
-    try:
-        if _is_new(path, marker):
-            # Others may be making it at the same time, or were killed while they did: every step may be done twice.
-            durable.make_directory(path)
-            coordination = Coordination(database, create=True)
-            failpoint("river.prepared")
-            fresh = f"{marker}.{uuid.uuid4().hex[:8]}"
-            with durable.new_file(fresh) as file:
-                file.write(json.dumps({"format": _FORMAT}).encode())
-            failpoint("river.written")
-            durable.rename(fresh, marker)
-            return coordination
-        _check_format(marker)
-        return Coordination(database)
-    except OSError as error:
-        raise from_system(error, f"{path} cannot be used as a river") from error
-
-
-def _is_new(path: str, marker: str) -> bool:
-    if os.path.exists(marker):
-        return False
-    found = os.listdir(path) if os.path.exists(path) else []
-    if all(name.startswith(("coordination.db", "river.json.")) for name in found):
-        return True
-    if os.path.exists(marker):
-        return False  # made meanwhile, and used already
-    raise NotFound(f"{path} is not a river", hint="Give the directory of a river, or an empty or absent one")
-
-
-def _check_format(marker: str) -> None:
-    try:
-        with open(marker, encoding="utf-8") as file:
-            found = int(json.load(file)["format"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"{marker} cannot be read ({error})", hint="Restore it from a copy") from None
-    if found > _FORMAT:
-        raise NewerFormat(f"{marker} was written by a newer Riverrun (format {found})", hint="Upgrade Riverrun")

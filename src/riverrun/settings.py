@@ -19,7 +19,7 @@ from riverrun.durations import micros
 from riverrun.errors import Invalid, NotFound, did_you_mean
 
 # Not settings of the engine but places; `River` reads them from the same file and environment.
-PLACES = ("river", "views", "views_read", "checkpoints", "master")
+PLACES = ("river", "log", "views", "views_read", "checkpoints", "master")
 # Databases to capture, a table of the file each: [captures.shop].
 CAPTURES = "captures"
 _CAPTURE_OPTIONS = ("source", "tables", "snapshot", "form", "keys", "publication", "decimal")
@@ -138,6 +138,9 @@ class Settings:
     )
     capture_held_bytes: int = _size(
         "10 GiB", "operators are told when a captured database keeps more than this on its disk for a capture; 0: never"
+    )
+    kafka_timeout: int = _time(
+        "30 seconds", "how long a call waits for a Kafka broker that does not answer before it gives up"
     )
     alert_attempts: int = _number(10, "after so many an alert's rows become dead letters of the address")
     alert_timeout: int = _time("10 seconds", "how long the receiver of an alert may take to answer")

@@ -74,9 +74,11 @@ def test_rows_that_are_there_already_are_read_as_the_first_and_the_last_time(log
         assert (early["seen"], late["visits"]) == ([EARLIEST], {"a": LATEST})
         assert [row["user"] for row in found.read(columns=["user"]).to_pylist()] == ["ada", "early", "late"]
         found.describe()
-        found.offsets_at(LATEST)
+        if "offsets_at" not in log.ways.refused:
+            found.offsets_at(LATEST)
 
 
+@pytest.mark.uses("queue")
 def test_a_queue_hands_them_out(log: Log) -> None:
     topic = log.topic(schema=SCHEMA, partitions=1)
     topic.backend.append(planted(topic), None)

@@ -89,7 +89,14 @@ def test_a_column_with_no_time_in_it_says_nothing_about_a_zone(log: Log) -> None
     assert times(topic) == [None, None]
 
 
-@pytest.mark.parametrize("use", [lambda t: t.advance(0, NAIVE), lambda t: t.offsets_at(NAIVE), lambda t: t.read(NAIVE)])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda topic: topic.advance(0, NAIVE),
+        pytest.param(lambda topic: topic.offsets_at(NAIVE), marks=pytest.mark.uses("offsets_at")),
+        pytest.param(lambda topic: topic.read(NAIVE), marks=pytest.mark.uses("offsets_at")),
+    ],
+)
 def test_promises_and_positions_by_time_need_a_zone(log: Log, use: Any) -> None:
     with pytest.raises(Invalid, match="2026-01-31 12:00:00 is a time without a zone"):
         use(log.topic("t", "at timestamp", time="at"))

@@ -1,4 +1,4 @@
-"""Compaction and retention on demand. For a backend whose server does this when it likes, these tests do not count."""
+"""Compaction and retention on demand. A log whose server does this when it likes refuses it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from contracts.conftest import Log
 from riverrun.errors import Invalid, OutOfRange
 from riverrun.log.topic import Topic
 from riverrun.settings import Settings
+
+pytestmark = pytest.mark.uses("compact", "enforce_retention")
 
 AT = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -108,6 +110,15 @@ def test_promises_are_not_forgotten(changelog: Topic) -> None:
 def test_a_topic_without_a_key_cannot_be_compacted(log: Log) -> None:
     with pytest.raises(Invalid, match="no key"):
         log.topic("keyless").compact()
+
+
+def test_a_part_of_a_key_may_be_null(log: Log) -> None:
+    topic = log.topic("pairs", "a int, b int, n int", key=["a", "b"], compact=True)
+    topic.append([{"a": 1, "b": None, "n": 1}, {"a": None, "b": 1, "n": 2}, {"a": 1, "n": 3}, {"a": 2, "b": 2, "n": 4}])
+    topic.delete([None, 1])
+    topic.compact()
+    found = sorted(topic.read().to_pylist(), key=lambda r: (r["_key"], r["_offset"]))
+    assert [(r["_key"], r["n"]) for r in found if not r["_deleted"]] == [("[1,null]", 3), ("[2,2]", 4)]
 
 
 def eventually(condition: Callable[[], bool]) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from riverrun import figures
 from riverrun.cli.interruption import Interrupted, interruptible
-from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
+from riverrun.cli.options import CONFIG, DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import note, print_json, print_line
 from riverrun.errors import Conflict, Invalid, NotFound
 from riverrun.settings import capture_options
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from riverrun.capture.capture import Capture
     from riverrun.river import River
 
-CONFIG = "riverrun.toml"
 _EVERY = 5.0  # seconds between two lines where there is no terminal
 
 

@@ -17,6 +17,7 @@ from riverrun.cli import (
     demo_commands,
     doctor_command,
     group_commands,
+    mirror_command,
     new_command,
     plan_command,
     rule_commands,
@@ -53,6 +54,7 @@ app.command("new")(new_command.new)
 app.command("run")(run_command.run)
 app.command("serve")(serve_command.serve)
 app.command("capture")(capture_command.capture)
+app.command("mirror")(mirror_command.mirror)
 app.command("worker")(worker_command.worker)
 app.command("plan")(plan_command.plan)
 app.command("doctor")(doctor_command.doctor)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from riverrun.errors import NotFound
+from riverrun.settings import places
 
 if TYPE_CHECKING:
     from riverrun.river import River
 
 DEFAULT_RIVER = "./river"
+CONFIG = "riverrun.toml"
 
 RiverOption = Annotated[
     str,
@@ -29,12 +31,17 @@ TopicArgument = Annotated[str, typer.Argument(metavar="NAME", help="The topic.",
 @contextmanager
 def open_river(path: str, create: bool = False) -> Iterator[River]:
     """The river of a command. Only commands that make something make a river where there is none."""
-    if not create and not os.path.exists(f"{path}/river.json"):
+    if not create and not os.path.exists(f"{path}/river.json") and log_of_here() is None:
         if os.path.isdir(path) and os.listdir(path):
             raise NotFound(f"{path} is not a river", hint="Give its directory with --river DIR, or RIVERRUN_RIVER")
         make = f"riverrun topic create NAME --schema DDL --river {shlex.quote(path)}"
         raise NotFound(f"there is no river in {path}", hint=f"Give --river DIR, or make one: {make}")
     from riverrun.river import River
 
-    with River(path) as river:
+    with River(path, log=log_of_here()) as river:
         yield river
+
+
+def log_of_here() -> str | None:
+    """Where the environment, or a settings file in this directory, says that topics are."""
+    return places(CONFIG if os.path.exists(CONFIG) else None).get("log")

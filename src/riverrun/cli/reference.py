@@ -52,6 +52,7 @@ Sizes are written as `64 MiB` or `10 kB`, durations as `10 seconds` or `250 ms`.
 
 _PLACES = {
     "river": "the river's directory, `./river` if nothing says otherwise",
+    "log": "where topics are, if not in that directory: `kafka://host:9092`; commands read it from `riverrun.toml`, too",
     "views": "where views are kept: a SQLite file in that directory, or `postgresql://…`",
     "views_read": "the same PostgreSQL for a login that may only read views: the SQL box of the dashboard and queries use it",
     "checkpoints": "the directory of flows' state, `flows` in the river's if nothing says otherwise",

@@ -87,6 +87,9 @@ def create(
         str | None,
         typer.Option(metavar="UNIT", help='"ms" or "s": numbers are times, counted from 1970; refused if left out.'),
     ] = None,
+    format: Annotated[
+        str | None, typer.Option(metavar="KIND", help='On Kafka: "json" (if left out), "avro" or "arrow" messages.')
+    ] = None,
     json: JsonOption = False,
     river: RiverOption = DEFAULT_RIVER,
 ) -> None:
@@ -104,6 +107,7 @@ def create(
         "archive": os.path.abspath(archive) if archive else None,
         "naive": naive,
         "times": times,
+        "format": format,
     }
     options = {name: value for name, value in given.items() if value is not None}
     for option in ("retention", "retention_bytes", "compression"):
@@ -118,7 +122,8 @@ def create(
         if json:
             print_json({"created": not existed, **topic.describe()})
         else:
-            print_line(f"{'topic ' + name + ' is as given' if existed else 'created topic ' + name} in {opened.path}")
+            where = opened.log_address or opened.path
+            print_line(f"topic {name} is as given in {where}" if existed else f"created topic {name} in {where}")
 
 
 @app.command()
@@ -136,14 +141,11 @@ def describe(name: TopicArgument, json: JsonOption = False, river: RiverOption =
             ("key", ", ".join(topic["key"]) or "none: batches go round the partitions"),
             ("time", _time_shown(topic)),
             *([("producers", topic["producers"])] if topic["producers"] else []),
-            ("offsets", f"{figures.count(topic['offsets'])} in {figures.plural(topic['appends'], 'append')}"),
-            ("size", f"{figures.size(topic['bytes'])} in {figures.plural(topic['segments'], 'segment')}"),
+            *_sizes(topic),
             ("last append", figures.ago(_moment(topic["received"]))),
             ("rate", f"{figures.rate(topic['rows_per_second'], 1)} over the last minute"),
             ("kept", _kept(topic)),
-            ("durable", _durable(topic["fsync"])),
-            *([("archive", topic["archive"])] if topic["archive"] else []),
-            ("recoveries", f"{topic['recoveries']} (writers that died, torn tails)"),
+            *_kept_by(topic),
         ]
     )
     print_line()
@@ -233,6 +235,29 @@ def drop(
         print_line(f"dropped topic {name}")
 
 
+def _sizes(topic: dict[str, Any]) -> list[tuple[str, str]]:
+    """How much there is; Kafka counts offsets, and nothing else."""
+    offsets = figures.count(topic["offsets"])
+    if topic["bytes"] is None:
+        return [("offsets", offsets)]
+    return [
+        ("offsets", f"{offsets} in {figures.plural(topic['appends'], 'append')}"),
+        ("size", f"{figures.size(topic['bytes'])} in {figures.plural(topic['segments'], 'segment')}"),
+    ]
+
+
+def _kept_by(topic: dict[str, Any]) -> list[tuple[str, str]]:
+    """Who keeps the rows, and how."""
+    if "format" in topic:
+        passed = [("passed over", f"{topic['undecodable']} messages that are no rows")] if topic["undecodable"] else []
+        return [("log", f"Kafka, messages are {topic['format']}"), *passed]
+    return [
+        ("durable", _durable(topic["fsync"])),
+        *([("archive", topic["archive"])] if topic["archive"] else []),
+        ("recoveries", f"{topic['recoveries']} (writers that died, torn tails)"),
+    ]
+
+
 def _describe(river: River, name: str) -> dict[str, Any]:
     """A topic, or what is wrong with it: one that is damaged must not hide the others."""
     try:
@@ -246,7 +271,11 @@ def _row(one: dict[str, Any]) -> list[str]:
     if "error" in one:
         return [one["name"], "–", "–", "–", "–", one["error"]]
     partitions, last = str(len(one["partitions"])), figures.ago(_moment(one["received"]))
-    return [one["name"], partitions, figures.count(one["offsets"]), figures.size(one["bytes"]), last, one["schema"]]
+    return [one["name"], partitions, figures.count(one["offsets"]), _size(one["bytes"]), last, one["schema"]]
+
+
+def _size(count: int | None) -> str:
+    return "–" if count is None else figures.size(count)
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -6,7 +6,6 @@ is an object with the one field "json", which is a row like any other).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +16,7 @@ import pyarrow as pa
 from riverrun.errors import Invalid
 from riverrun.intake.chunk import Chunk
 from riverrun.intake.lines import Lines, read_lines
-from riverrun.json_faults import BAD_JSON, json_fault
+from riverrun.json_faults import BAD_JSON, json_fault, repeated_name
 
 _DECODER = msgspec.json.Decoder()
 _SPACED_COLON = re.compile(rb'"[ \t\r]+:')
@@ -74,17 +73,10 @@ def _refuse_repeated_names(lines: list[bytes], rows: list[Any]) -> None:
         return
     try:
         for line in lines:
-            json.loads(line, object_pairs_hook=_distinct)
+            if (name := repeated_name(line)) is not None:
+                raise Invalid(f"the name {name!r} is given twice")
     except RecursionError:
         raise Invalid("nested too deeply") from None
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> None:
-    seen: set[str] = set()
-    for name, _ in pairs:
-        if name in seen:
-            raise Invalid(f"the name {name!r} is given twice")
-        seen.add(name)
 
 
 def _why(error: Exception, line: bytes, alone: bool) -> str:

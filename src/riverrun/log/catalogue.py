@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from riverrun import durable
 from riverrun.columns import check_name
-from riverrun.errors import Conflict, Corrupt, NotFound, OlderFormat, Unavailable, did_you_mean, from_system
+from riverrun.errors import Conflict, Corrupt, Invalid, NotFound, OlderFormat, Unavailable, did_you_mean, from_system
 from riverrun.failpoints import failpoint
 from riverrun.log.board import mark_dropped
 from riverrun.log.coordination import Coordination
@@ -48,6 +48,11 @@ class Catalogue:
     def open(self, spec: TopicSpec) -> Topic:
         """Open the topic, make it if it is not there yet, and let its schema grow if the spec adds columns."""
         path = self._path(spec.name)
+        if not isinstance(spec.format, Unset) and spec.format is not None:
+            raise Invalid(
+                f"topic {spec.name}: format={spec.format!r} is for topics on Kafka; here rows are kept as Arrow",
+                hint='Leave it out, or open the river with log="kafka://…"',
+            )
         if os.path.exists(self._dropped(spec.name)):
             self._finish_drop(spec.name)
         registered = self._is_registered(spec.name)

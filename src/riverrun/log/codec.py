@@ -41,15 +41,15 @@ def body_schema(schema: pa.Schema, flags: int) -> pa.Schema:
 def encode_batch(batch: pa.RecordBatch, spec: StoredSpec, version: int, next_partition: int) -> list[Frame]:
     """Frames of a checked batch, by partition. Without a key the whole batch goes to `next_partition`."""
     out: list[Frame] = []
-    for partition, part in _split(batch, spec, spec.partitions, next_partition):
+    for partition, part in by_partition(batch, spec, next_partition):
         for piece in _pieces(part):
             out.append(encode_rows(piece, spec, version, partition))
     return out
 
 
-def _split(
-    batch: pa.RecordBatch, spec: StoredSpec, partitions: int, next_partition: int
-) -> Iterator[tuple[int, pa.RecordBatch]]:
+def by_partition(batch: pa.RecordBatch, spec: StoredSpec, next_partition: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each partition that has some, in their order. Without a key all go to `next_partition`."""
+    partitions = spec.partitions
     if not spec.key:
         yield next_partition % partitions, batch
         return
@@ -122,7 +122,7 @@ def encode_rows(
         span=span,
         min_time=low,
         max_time=high,
-        extras=_maxima(batch, spec),
+        extras=frames.encode_maxima(producer_maxima(batch, spec)) if spec.producers else b"",
         offset=offset,
         first_received=received[0],
         received=received[1],
@@ -143,22 +143,20 @@ def time_range(batch: pa.RecordBatch, spec: StoredSpec) -> tuple[int, int]:
     return (frames.NEVER, frames.NO_TIME) if low is None else (low, high)
 
 
-def _maxima(batch: pa.RecordBatch, spec: StoredSpec) -> bytes:
+def producer_maxima(batch: pa.RecordBatch, spec: StoredSpec) -> dict[str, int]:
     """Per producer the largest event time, so that watermarks are planned from headers alone."""
     if spec.producers is None:
-        return b""
+        return {}
     time = spec.time or "_time"
     if time not in batch.schema.names:
         time = "_received"  # there when rows of several appends were merged
     if time not in batch.schema.names:
         # Event time is the receive time, the same for every row of the frame: naming the producers is enough.
-        return frames.encode_maxima(dict.fromkeys(_texts(pc.unique(batch.column(spec.producers))), frames.NO_TIME))
+        return dict.fromkeys(_texts(pc.unique(batch.column(spec.producers))), frames.NO_TIME)
     pairs = pa.table({"p": batch.column(spec.producers), "t": batch.column(time).cast(pa.int64())})
     largest = pairs.group_by("p").aggregate([("t", "max")])
     texts = _texts(largest.column("p"))
-    return frames.encode_maxima(
-        {name: t for name, t in zip(texts, largest.column("t_max").to_pylist(), strict=True) if t is not None}
-    )
+    return {name: t for name, t in zip(texts, largest.column("t_max").to_pylist(), strict=True) if t is not None}
 
 
 def _texts(column: Any) -> list[str]:

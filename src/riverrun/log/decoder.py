@@ -112,6 +112,10 @@ class Decoder:
         origin = Origin(rows, run["partition"], run["offset"] - (np.cumsum(rows) - rows), run["received"])
         return self._shown(table.combine_chunks().to_batches()[0], origin)
 
+    def show(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows that carry `_partition`, `_offset` and `_received` themselves, as they are shown."""
+        return self._shown(batch, Origin(batch.num_rows, 0, 0, 0))
+
     def _layout(self, version: int, flags: int) -> _Layout:
         layout = self._layouts.get((version, flags))
         if layout is None:

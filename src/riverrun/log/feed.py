@@ -68,7 +68,7 @@ class Feed:
             # Offsets without a row (promises, what compaction removed) lie after it too.
             self._stretch, reached = None, self._end
         else:
-            reached = _ends(whole)
+            reached = row_ends(whole)
         self.next |= reached
         return whole
 
@@ -87,7 +87,7 @@ class Feed:
         return next(self._stretch, None)
 
 
-def _ends(batch: pa.RecordBatch) -> dict[int, int]:
+def row_ends(batch: pa.RecordBatch) -> dict[int, int]:
     """After the last row of each partition."""
     partitions, offsets = batch.column("_partition").to_numpy(), batch.column("_offset").to_numpy()
     ends = np.zeros(int(partitions.max()) + 1, np.int64)

@@ -29,7 +29,7 @@ class GroupProgress(NamedTuple):
     next: dict[int, int]  # of a queue: first message never handed out
 
 
-class Groups:
+class CoordinatedGroups:
     """All groups of one coordination database."""
 
     def __init__(self, coordination: Coordination, open_topic: Callable[[str], Topic]) -> None:
@@ -93,7 +93,7 @@ class Groups:
                 topics[name] = _topic_lag(self._open(name), found)
             except NotFound:
                 continue  # dropped meanwhile
-        return {"group": group, **_total(topics.values()), "topics": topics}
+        return {"group": group, **total_lag(topics.values()), "topics": topics}
 
     def reset(self, group: str, topic: str, to: Start = None, force: bool = False) -> dict[int, int]:
         """Let the group go on at `to` (a position, a time, "earliest" or "latest"; the earliest row if left out).
@@ -217,7 +217,7 @@ def _topic_lag(topic: Topic, progress: GroupProgress) -> dict[str, Any]:
             "lost": 0 if committed is None else max(0, earliest[p] - committed),
             **extra,
         }
-    return {**_total(partitions.values()), "partitions": partitions}
+    return {**total_lag(partitions.values()), "partitions": partitions}
 
 
 def _age(topic: Topic, partition: int, low: int, latest: int) -> float:
@@ -226,7 +226,8 @@ def _age(topic: Topic, partition: int, low: int, latest: int) -> float:
     return 0.0 if first is None else max(0.0, time.time() - first / 1e6)
 
 
-def _total(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def total_lag(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What partitions or topics have together."""
     parts = list(parts)
     return {
         "rows": sum(part["rows"] for part in parts),

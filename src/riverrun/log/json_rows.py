@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 def plain_rows(batch: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
     """The rows, with times as strings."""
     names = batch.schema.names
-    columns = [_values(column) for column in batch.columns]
+    columns = [plain_values(column) for column in batch.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _values(column: Any) -> list[Any]:
-    """Plain columns leave Arrow by way of NumPy, times as strings: a scalar for each value would take much longer."""
+def plain_values(column: Any) -> list[Any]:
+    """The values of a column. Plain ones leave Arrow by way of NumPy, times as strings: a scalar for each takes much longer."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         texts = pc.strftime(column, format=f"%Y-%m-%dT%H:%M:%S{'Z' if kind.tz else ''}")

@@ -14,7 +14,7 @@ from riverrun import ddl
 from riverrun.columns import check_name
 from riverrun.durations import Duration, micros, show
 from riverrun.errors import Conflict, Invalid
-from riverrun.log.stored_spec import StoredSpec
+from riverrun.log.stored_spec import FORMATS, StoredSpec
 from riverrun.log.times import EPOCHS, NAIVE
 from riverrun.settings import byte_count
 
@@ -57,6 +57,7 @@ class TopicSpec:
     times: Literal["ms", "s"] | Unset | None = (
         UNSET  # what numbers for timestamps count, from 1970; None: they are refused
     )
+    format: Literal["json", "avro", "arrow"] | Unset | None = UNSET  # of messages, where the log is Kafka
     null_keys: bool | Unset = UNSET  # whether a key of one column may be null, as that of a group in a derived topic
 
     @classmethod
@@ -89,7 +90,12 @@ class TopicSpec:
             isinstance(self.partitions, int) and not isinstance(self.partitions, bool) and 1 <= self.partitions <= 1024
         ):
             raise Invalid(f"topic {self.name}: partitions must be from 1 to 1024, not {self.partitions!r}")
-        for option, values in (("compression", ("lz4",)), ("naive", NAIVE), ("times", tuple(EPOCHS))):
+        for option, values in (
+            ("compression", ("lz4",)),
+            ("naive", NAIVE),
+            ("times", tuple(EPOCHS)),
+            ("format", FORMATS),
+        ):
             if getattr(self, option) not in (UNSET, None, *values):
                 allowed = " or ".join(map(repr, (None, *values)))
                 raise Invalid(f"topic {self.name}: {option} is {allowed}, not {getattr(self, option)!r}")

@@ -11,6 +11,7 @@ from riverrun import ddl
 from riverrun.columns import KEY_TYPES, WRITTEN
 from riverrun.errors import Conflict, Invalid, did_you_mean
 
+FORMATS = ("json", "avro", "arrow")
 _PRODUCER_TYPES = frozenset({"string", "tinyint", "smallint", "int", "bigint"})
 _HOW_SCHEMAS_CHANGE = "A schema may only grow, by nullable columns at its end; for anything else make a new topic"
 
@@ -33,11 +34,13 @@ class StoredSpec:
     archive: str | None = None  # an absolute path
     naive: str | None = None
     times: str | None = None
+    format: str | None = None  # of messages, where the log is Kafka
     null_keys: bool = False
 
     def options(self) -> dict[str, Any]:
         """Everything but the schema, as JSON can hold it; `TopicSpec` takes it back."""
-        plain = {name: value for name, value in asdict(self).items() if name != "schema"}
+        absent = {"schema", *(["format"] if self.format is None else [])}
+        plain = {name: value for name, value in asdict(self).items() if name not in absent}
         return {n: value.total_seconds() if isinstance(value, timedelta) else value for n, value in plain.items()}
 
     def check_columns(self) -> None:

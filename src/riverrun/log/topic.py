@@ -19,6 +19,7 @@ from riverrun.log.packing import Packing
 from riverrun.log.partitioner import partition_of
 from riverrun.log.producers import check_producer, claim_of
 from riverrun.log.read_range import check_range
+from riverrun.log.readers import CoordinatedReaders, Readers
 from riverrun.log.rows import RowSchema
 from riverrun.log.spec import TopicSpec
 from riverrun.log.stored_spec import StoredSpec
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from riverrun.log.queue import Queue
     from riverrun.settings import Settings
 
+OpenTopic = Callable[[TopicSpec], "Topic"]
 Start = Position | Mapping[str, Mapping[int, int]] | datetime | str | None
 
 _DESCRIBED = ("retention", "retention_bytes", "compact", "fsync", "archive", "naive", "times")
@@ -50,13 +52,15 @@ class Topic:
         backend: TopicBackend,
         coordination: Coordination,
         settings: Settings,
-        open_topic: Callable[[TopicSpec], Topic],
+        open_topic: OpenTopic,
+        readers: Readers | None = None,
     ) -> None:
         self.backend = backend
         self.name = backend.name
         self.settings = settings
         self._coordination = coordination
         self._open_topic = open_topic  # another one of the same log, such as the one for dead letters
+        self._readers = readers or CoordinatedReaders(coordination, settings)
         self._row_schema = RowSchema(backend.spec, settings.max_record_bytes)
         self._producers: WeakSet[Producer] = WeakSet()
 
@@ -247,22 +251,11 @@ class Topic:
 
     def consumer(self, group: str, start: Start = "committed", timeout: Duration | None = None) -> Consumer:
         """Join a group and iterate over record batches; see `riverrun.log.consumer`."""
-        from riverrun.log.consumer import Consumer
-
-        return Consumer(
-            self._coordination,
-            group,
-            lambda: {self.name: self},
-            start=start,
-            timeout=seconds(timeout),
-            settings=self.settings,
-        )
+        return self._readers.consumer(group, lambda: {self.name: self}, start, seconds(timeout))
 
     def queue(self, group: str, lease: Duration = "30 s", attempts: int = 5) -> Queue:
         """Take messages one by one, each acknowledged by itself; see `riverrun.log.queue`."""
-        from riverrun.log.queue import Queue
-
-        return Queue(self, group, self._coordination, self._open_topic, lease=lease, attempts=attempts)
+        return self._readers.queue(self, self._open_topic, group, lease, attempts)
 
     def describe(self) -> dict[str, Any]:
         """Schema, partitions, sizes, rows per second over the last minute; cheap to ask."""

@@ -49,14 +49,21 @@ def _numbers(history: History, name: str, description: dict[str, Any]) -> Html:
         tag("h2", tag("span", "Topic ", class_="quiet"), name),
         figures(
             figure("Rate", rate(history.topic_rate(name, 5)), spark_line(history.topic_rates(name), name)),
-            figure(
-                "Rows kept", number(description["offsets"]), join("in ", number(description["segments"], "segments"))
-            ),
-            figure("Size", size(description["bytes"]), join(number(description["appends"]), " appends so far")),
+            *_sizes(description),
             figure("Oldest row", age(description), f"kept {limit(description)}"),
             figure("Newest row", clock(last) if last else tag("span", "none", class_="unknown"), "received, UTC"),
         ),
     )
+
+
+def _sizes(description: dict[str, Any]) -> list[Html]:
+    """How much there is; Kafka tells offsets only, and what its messages are."""
+    if description["bytes"] is None:
+        return [figure("Offsets", number(description["offsets"]), f"on Kafka, as {description['format']}")]
+    return [
+        figure("Rows kept", number(description["offsets"]), join("in ", number(description["segments"], "segments"))),
+        figure("Size", size(description["bytes"]), join(number(description["appends"]), " appends so far")),
+    ]
 
 
 def _form(topic: Topic, asked: Asked) -> Html:

@@ -51,7 +51,7 @@ def _row(history: History, name: str, reading: list[TopicReader]) -> Html:
         tag("td", spark_line(history.topic_rates(name), name)),
         tag("td", rate(history.topic_rate(name, 5)), class_="n"),
         tag("td", number(topic["offsets"]), class_="n"),
-        tag("td", size(topic["bytes"]), class_="n"),
+        tag("td", "–" if topic["bytes"] is None else size(topic["bytes"]), class_="n"),
         tag("td", age(topic), tag("div", limit(topic), class_="quiet")),
         tag("td", *who if who else [tag("span", "nobody", class_="quiet")], class_="wide"),
         id=f"topic-{name}",

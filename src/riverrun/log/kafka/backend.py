@@ -1,0 +1,321 @@
+"""A topic on Kafka. Three things are otherwise than in the embedded log: offsets have gaps, since each commit takes one; a
+batch becomes visible partition by partition, within milliseconds; and a position is just behind the last row of a batch,
+which is before the offset of the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from riverrun.columns import OFFSET, PARTITION, RECEIVED
+from riverrun.durations import from_micros, wall_clock
+from riverrun.errors import Closed, NotFound
+from riverrun.log.codec import producer_maxima, time_range
+from riverrun.log.frame import NEVER, NO_TIME
+from riverrun.log.kafka.arrow_values import ROW_BITS
+from riverrun.log.kafka.client import kafka
+from riverrun.log.kafka.cluster import Cluster
+from riverrun.log.kafka.entry import CatalogueEntry
+from riverrun.log.kafka.messages import (
+    Incoming,
+    Undecodable,
+    Understood,
+    promise_message,
+    row_messages,
+    understand,
+)
+from riverrun.log.kafka.named_writer import NamedWriter
+from riverrun.log.kafka.reader import read_messages
+from riverrun.log.kafka.refusals import refusal
+from riverrun.log.kafka.values import values_of
+from riverrun.log.kafka.writer import Superseded
+from riverrun.log.producers import Claim, turn_of
+from riverrun.log.read_range import check_range
+from riverrun.log.statistics import RATE_WINDOW
+from riverrun.log.topic_backend import Summary, TopicBackend
+from riverrun.log.wake import Bell
+
+log = logging.getLogger("riverrun.log")
+
+_TRIES = 3
+
+
+class KafkaBackend(TopicBackend):
+    """A topic of a cluster, as its catalogue describes it."""
+
+    def __init__(self, cluster: Cluster, entry: CatalogueEntry) -> None:
+        super().__init__(entry.spec, entry.version, entry.schemas)
+        self.cluster = cluster
+        self.topic = cluster.prefix + entry.spec.name  # its name in Kafka
+        self.topic_id = entry.id
+        self.values = values_of(self.spec, self.schemas, self.version)
+        self.undecodable = 0  # messages that were passed over, by this handle
+        self.row_bits = ROW_BITS if self.values.whole_batches else 0
+        self._connection = cluster.connection
+        self._turn = int.from_bytes(os.urandom(2), "little")
+        self._counting = threading.Lock()
+        self._closed = self._dropped = False
+
+    @property
+    def is_open(self) -> bool:
+        return not (self._closed or self._dropped or self._connection.closed)
+
+    def begins(self) -> dict[int, int]:
+        return self._offsets("first")
+
+    def ends(self) -> dict[int, int]:
+        return self._offsets("stable")
+
+    def _offsets(self, which: str) -> dict[int, int]:
+        self._check()
+        try:
+            found = self._connection.offsets(self.topic, self.spec.partitions, which)
+        except NotFound:
+            self._dropped = True
+            raise self._gone() from None
+        return {partition: offset << self.row_bits for partition, offset in found.items()}
+
+    def append(self, batch: pa.RecordBatch, claim: Claim | None) -> dict[int, int]:
+        self._turn += 1
+        turn = turn_of(claim, self._turn)
+        if claim is None:
+            return self._write(lambda: row_messages(batch, self.values, turn))
+        self._check()
+        reached, written = self._named(claim.name).append(
+            self.name, claim, self.spec.partitions, lambda: row_messages(batch, self.values, turn), self._behind
+        )
+        if written:
+            self._await({p: (offset >> self.row_bits) - 1 for p, offset in reached.items()})
+        return reached
+
+    def promise(self, partition: int, maxima: Mapping[str, int]) -> dict[int, int]:
+        return self._write(lambda: [promise_message(partition, maxima)])
+
+    def _write(self, messages: Any) -> dict[int, int]:
+        self._check()
+        with self.cluster.writer() as writer:
+            for _ in range(_TRIES):
+                try:
+                    last = writer.write(self.topic, messages())
+                    break
+                except NotFound:
+                    self._dropped = True
+                    raise self._gone() from None
+                except Superseded:  # a broker has ended it, after a long pause or when nothing came for days
+                    writer.close()
+            else:
+                raise Superseded(self.topic)
+        stable = self._await(last)
+        return {**stable, **{p: (offset + 1) << self.row_bits for p, offset in last.items()}}
+
+    def _behind(self, last: Mapping[int, int]) -> dict[int, int]:
+        return {**self.ends(), **{p: (offset + 1) << self.row_bits for p, offset in last.items()}}
+
+    def _await(self, last: Mapping[int, int]) -> dict[int, int]:
+        """Wait until what was committed can be read: a commit returns before. Gives the ends."""
+        deadline, pause = time.monotonic() + self._connection.patience, 0.001
+        while True:
+            stable = self.ends()
+            if all(stable[p] >> self.row_bits > offset for p, offset in last.items()):
+                return stable
+            if time.monotonic() > deadline:
+                log.warning(
+                    "topic %s: rows are appended, and cannot be read yet: a transaction of somebody else is open",
+                    self.name,
+                )
+                return stable
+            time.sleep(pause)
+            pause = min(pause * 2, 0.05)
+
+    def raise_fence(self, producer: str, fence: int) -> None:
+        self._check()
+        self._named(producer).raise_fence(self.name, Claim(producer, fence=fence), self.spec.partitions)
+
+    def take_over(self, producer: str) -> Claim:
+        self._check()
+        return self._named(producer).take_over(self.name, self.spec.partitions)
+
+    def fence(self, producer: str) -> int:
+        self._check()
+        memory = self.cluster.markers.producer(self.topic_id, producer)
+        return memory.fence if memory else 0
+
+    def last_sequence(self, producer: str) -> int | None:
+        self._check()
+        memory = self.cluster.markers.producer(self.topic_id, producer)
+        return memory.recent[-1].sequence if memory and memory.recent else None
+
+    def batches(
+        self, start: Mapping[int, int], end: Mapping[int, int], columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        decoder = self.decoder(columns)
+        for understood, _ in self._understood(start, end):
+            with self._counting:
+                self.undecodable += len(understood.undecodable)
+            if understood.rows.num_rows:
+                yield decoder.show(understood.rows)
+
+    def refused(self, start: Mapping[int, int], end: Mapping[int, int]) -> Iterator[Undecodable]:
+        """The messages of a range that are no rows: bytes, position, error. `batches` passes over them."""
+        for understood, _ in self._understood(start, end):
+            yield from understood.undecodable
+
+    def shown(self, messages: Sequence[Any]) -> Understood:
+        """What messages of this topic are, as a client gave them."""
+        return understand(Incoming.of(messages), self.values)
+
+    def _understood(
+        self, start: Mapping[int, int], end: Mapping[int, int]
+    ) -> Iterator[tuple[Understood, dict[int, int]]]:
+        """What the messages of a range are, and how many bytes each partition's have."""
+        ends = self.ends()
+        check_range(self.name, start, self.begins(), ends)
+        until = {p: min(end.get(p, start[p]), ends[p]) for p in start}
+        first = {p: offset >> self.row_bits for p, offset in start.items()}
+        last = {p: -(-offset >> self.row_bits) for p, offset in until.items()}
+        for messages in read_messages(self._connection, self.topic, first, last):
+            understood = self.shown(messages)
+            if self.row_bits:
+                understood = understood._replace(rows=_within(understood.rows, start, until))
+            sizes: dict[int, int] = {}
+            for message in messages:
+                sizes[message.partition()] = sizes.get(message.partition(), 0) + len(message)
+            yield understood, sizes
+
+    def summaries(self, start: Mapping[int, int], end: Mapping[int, int]) -> Iterator[Summary]:
+        """Kafka keeps no summaries: the rows are read for it, up to where the caller stops."""
+        for understood, sizes in self._understood(start, end):
+            rows = understood.rows
+            for partition in pc.unique(rows.column(PARTITION)).to_pylist():
+                part = rows.filter(pc.equal(rows.column(PARTITION), partition))
+                yield self._summary(partition, part, sizes[partition])
+            for promise in understood.promises:
+                yield Summary(
+                    partition=promise.partition,
+                    offset=promise.offset << self.row_bits,
+                    span=1,
+                    rows=0,
+                    size=0,
+                    min_time=NEVER,
+                    max_time=NO_TIME,
+                    first_received=promise.received,
+                    received=promise.received,
+                    maxima=promise.maxima,
+                )
+
+    def _summary(self, partition: int, rows: pa.RecordBatch, size: int) -> Summary:
+        offsets, received = rows.column(OFFSET), pc.min_max(rows.column(RECEIVED).cast(pa.int64()))
+        low, high = time_range(rows, self.spec)
+        if low == NO_TIME:
+            low, high = received["min"].as_py(), received["max"].as_py()
+        return Summary(
+            partition=partition,
+            offset=offsets[0].as_py(),
+            span=offsets[-1].as_py() - offsets[0].as_py() + 1,
+            rows=rows.num_rows,
+            size=size,
+            min_time=low,
+            max_time=high,
+            first_received=received["min"].as_py(),
+            received=received["max"].as_py(),
+            maxima=producer_maxima(rows, self.spec),
+        )
+
+    def offsets_at(self, moment: int) -> dict[int, int]:
+        raise refusal("offsets_at", f"topic {self.name}")
+
+    def offsets_received(self, moment: int) -> dict[int, int]:
+        """In each partition the first offset that was received (µs) not before `moment`; its end if there is none.
+
+        Of topics that others made the times may be what producers wrote, and go back.
+        """
+        client, ends = kafka(), self.ends()
+        spec = client.admin.OffsetSpec.for_timestamp(max(0, -(-moment // 1000)))
+        found = self._connection.list_offsets(self.topic, self.spec.partitions, spec)
+        return {p: ends[p] if result.offset < 0 else result.offset << self.row_bits for p, result in found.items()}
+
+    def attach(self, bell: Bell) -> None:
+        self._check()
+        self.cluster.watch.add(
+            self.topic, lambda: {p: offset >> self.row_bits for p, offset in self.ends().items()}, bell
+        )
+
+    def ring(self) -> None:
+        self.cluster.watch.ring(self.topic)
+
+    def newest_schema(self) -> str:
+        self.cluster.catalog.refresh()
+        found = CatalogueEntry.find(self.cluster.catalog, self.topic)
+        return found.spec.schema if found else self.spec.schema
+
+    def statistics(self) -> dict[str, Any]:
+        """Kafka tells neither bytes nor appends of a topic. Rows are counted by offsets, those of commits with them."""
+        client, ends = kafka(), self.ends()
+        recent = self.offsets_received(wall_clock() - RATE_WINDOW)
+        newest = self._connection.list_offsets(
+            self.topic, self.spec.partitions, client.admin.OffsetSpec.max_timestamp()
+        )
+        received = max((result.timestamp for result in newest.values()), default=-1)
+        rows = sum((ends[p] - recent[p]) >> self.row_bits for p in ends)
+        return {
+            "bytes": None,
+            "appends": None,
+            "rows_per_second": rows / (RATE_WINDOW / 1e6),
+            "received": from_micros(received * 1000).isoformat() if received > 0 else None,
+            "format": self.spec.format or "json",
+            "undecodable": self.undecodable,
+        }
+
+    def compact(self) -> dict[str, int]:
+        raise refusal("compact", f"topic {self.name}")
+
+    def enforce_retention(self) -> dict[str, int]:
+        raise refusal("enforce_retention", f"topic {self.name}")
+
+    @property
+    def spill_directory(self) -> str:
+        return f"{self.cluster.directory}/spill/{self.topic}"
+
+    @property
+    def has_failed(self) -> bool:
+        return False
+
+    def repair(self) -> None:
+        raise refusal("repair", f"topic {self.name}")
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _named(self, producer: str) -> NamedWriter:
+        return self.cluster.named(self.topic, self.topic_id, producer)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise Closed(f"topic {self.name} is closed")
+        if self._dropped:
+            raise self._gone()
+
+    def _gone(self) -> NotFound:
+        return NotFound(
+            f"topic {self.name}: Kafka at {self._connection.brokers} has no topic {self.topic!r} any more",
+            hint="It was dropped or deleted; make it again",
+        )
+
+
+def _within(rows: pa.RecordBatch, start: Mapping[int, int], end: Mapping[int, int]) -> pa.RecordBatch:
+    """Rows of whole batches that lie in the range."""
+    keep: Iterable[Any] = []
+    for partition in start:
+        mine = pc.equal(rows.column(PARTITION), partition)
+        offsets = rows.column(OFFSET)
+        inside = pc.and_(pc.greater_equal(offsets, start[partition]), pc.less(offsets, end[partition]))
+        keep = pc.and_(mine, inside) if keep == [] else pc.or_(keep, pc.and_(mine, inside))
+    return rows.filter(keep) if keep != [] else rows

@@ -1,0 +1,203 @@
+"""Values as JSON objects, with types as HTTP ingest takes them: times with a zone as text, decimals as text, bytes as
+base64; infinities and NaN, which JSON has no numbers for, as words.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from riverrun import calendar, ddl
+from riverrun.errors import Invalid
+from riverrun.json_faults import BAD_JSON, json_fault, repeated_name
+from riverrun.log.json_rows import plain_values
+from riverrun.log.kafka.values import Decoded, Values
+from riverrun.log.row_types import row_struct
+from riverrun.log.rows import LARGEST_FLOAT, TEMPORAL
+from riverrun.log.stored_spec import StoredSpec
+from riverrun.log.times import TimeForms
+
+_ESCAPED_NAME = re.compile(rb'"[^"]*\\u[^"]*"\s*:')
+_REFUSED = (pa.ArrowException, Invalid, TypeError, ValueError, OverflowError)
+_TIMESTAMP = ddl.to_arrow(ddl.Scalar("timestamp"))
+
+
+class JsonValues(Values):
+    """One JSON object for each row. What a schema does not name is passed over, so that it may leave out what others
+    write, and grow."""
+
+    def __init__(self, spec: StoredSpec, schemas: Mapping[int, pa.Schema], version: int) -> None:
+        super().__init__(spec, schemas, version)
+        self._times = TimeForms(spec.naive, spec.times)
+        # A key may be in the message's key only.
+        not_null = [column.name for column in self.columns if not column.nullable and column.name not in spec.key]
+        required = [*not_null, *([spec.time] if spec.time else [])]
+        self._decode = msgspec.json.Decoder(row_struct(self.columns, self._times, required, foreign=True)).decode
+        self._encode = msgspec.json.Encoder().encode
+        self._getters = [attrgetter(f"c{i}") for i in range(len(self.columns))]
+        self._names = [b'"' + column.name.encode() + b'"' for column in self.columns]
+        self._is_nested = any(pa.types.is_nested(field.type) for field in self.schema)
+
+    def encode(self, rows: pa.RecordBatch) -> list[bytes]:
+        columns = [_written(calendar.clamp(column)) for column in rows.columns]
+        names = rows.schema.names
+        return [self._encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
+
+    def decode(self, values: Sequence[bytes], versions: Sequence[int]) -> Decoded:
+        bad: dict[int, str] = {}
+        try:
+            structs, kept = list(map(self._decode, values)), list(range(len(values)))
+        except BAD_JSON:
+            structs, kept = self._one_by_one(values, bad)
+        repeated = self._repeated(values, structs, kept)
+        if repeated:
+            bad |= repeated
+            structs = [one for one, place in zip(structs, kept, strict=True) if place not in repeated]
+            kept = [place for place in kept if place not in repeated]
+        rows, unfit = self._rows(structs)
+        if unfit:
+            bad |= {kept[i]: why for i, why in unfit.items()}
+            kept = [place for i, place in enumerate(kept) if i not in unfit]
+        return Decoded(rows, kept, bad)
+
+    def _one_by_one(self, values: Sequence[bytes], bad: dict[int, str]) -> tuple[list[Any], list[int]]:
+        structs, kept = [], []
+        for i, value in enumerate(values):
+            try:
+                structs.append(self._decode(value))
+                kept.append(i)
+            except BAD_JSON as error:
+                bad[i] = _why(error, value)
+        return structs, kept
+
+    def _repeated(self, values: Sequence[bytes], structs: list[Any], kept: list[int]) -> dict[int, str]:
+        """Values with a name given twice. Where names occur as often as columns have values there is none."""
+        text = b"\n".join(values[i] for i in kept)
+        counts = ((name, get) for name, get in zip(self._names, self._getters, strict=True))
+        suspicious = self._is_nested or bool(_ESCAPED_NAME.search(text))
+        if not suspicious and all(
+            text.count(name) == sum(1 for one in structs if get(one) is not msgspec.UNSET) for name, get in counts
+        ):
+            return {}
+        found = {i: repeated_name(values[i]) for i in kept}
+        return {i: f"the name {name!r} is given twice" for i, name in found.items() if name is not None}
+
+    def _rows(self, structs: list[Any]) -> tuple[pa.RecordBatch, dict[int, str]]:
+        """Arrow's view of the rows, which may refuse what JSON allows: a decimal that does not fit, a time of year 10000."""
+        try:
+            return self._batch(structs), {}
+        except _REFUSED as error:
+            if len(structs) == 1:
+                return self._batch([]), {0: str(error).partition("\n")[0]}
+        middle = len(structs) // 2
+        (first, bad), (second, more) = self._rows(structs[:middle]), self._rows(structs[middle:])
+        return pa.concat_batches([first, second]), {**bad, **{i + middle: why for i, why in more.items()}}
+
+    def _batch(self, structs: list[Any]) -> pa.RecordBatch:
+        arrays = []
+        for get, field in zip(self._getters, self.schema, strict=True):
+            values = [None if value is msgspec.UNSET else value for value in map(get, structs)]
+            try:
+                arrays.append(self._array(values, field.type))
+            except _REFUSED as error:
+                raise Invalid(f"column {field.name!r}: {error}") from None
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _array(self, values: list[Any], want: pa.DataType) -> pa.Array:
+        if pa.types.is_nested(want):
+            values = msgspec.to_builtins(values, builtin_types=TEMPORAL)
+            array = _with_words(values, want)
+        elif want == _TIMESTAMP:
+            array = self._times.array(values, want)
+        elif pa.types.is_floating(want):
+            array = _with_words(values, want)
+            if pa.types.is_float32(want) and any(_overflows(value) for value in values):
+                raise Invalid("a number is too large for a float")
+        else:
+            array = pa.array(values, want)
+        if calendar.has_times(want) and not calendar.fits(array):
+            raise Invalid("a time outside the years 1 to 9999 in UTC")
+        return array
+
+
+class DocumentValues(Values):
+    """A topic with the schema "json string": a value is the document, as it is. A null is `{"json":null}`, since a message
+    without a value is a tombstone."""
+
+    _NULL = b'{"json":null}'
+
+    def encode(self, rows: pa.RecordBatch) -> list[bytes]:
+        return [self._NULL if text is None else text.encode() for text in rows.column(0).to_pylist()]
+
+    def decode(self, values: Sequence[bytes], versions: Sequence[int]) -> Decoded:
+        texts, kept, bad = [], [], {}
+        for i, value in enumerate(values):
+            try:
+                texts.append(None if value == self._NULL else value.decode())
+                kept.append(i)
+            except UnicodeDecodeError as error:
+                bad[i] = json_fault(error, value)
+        return Decoded(pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], schema=self.schema), kept, bad)
+
+
+def _why(error: Exception, value: bytes) -> str:
+    """What is wrong with a value, with the column if one is named."""
+    if not isinstance(error, msgspec.ValidationError):
+        return json_fault(error, value)
+    return str(error).replace(" - at `$.", ", column `")
+
+
+def _written(column: pa.Array) -> list[Any]:
+    """A column as JSON has it, with words for floats that it has no numbers for."""
+    kind = column.type
+    if pa.types.is_floating(kind) and pc.all(pc.is_finite(column)).as_py() is False:
+        return list(map(_word, column.to_pylist()))
+    values = plain_values(column)
+    return _words_inside(values) if pa.types.is_nested(kind) and _has_floats(kind) else values
+
+
+def _word(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _words_inside(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _words_inside(inner) for key, inner in value.items()}
+    return [_words_inside(inner) for inner in value] if isinstance(value, list) else _word(value)
+
+
+def _has_floats(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_floats(kind.field(i).type) for i in range(kind.num_fields))
+    return bool(pa.types.is_floating(kind))
+
+
+def _with_words(values: list[Any], want: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, want)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
+        return pa.array([_numbers(value, want) for value in values], want)
+
+
+def _numbers(value: Any, want: pa.DataType) -> Any:
+    """Words for infinities and NaN as the numbers they mean."""
+    if isinstance(value, list) and pa.types.is_list(want):
+        return [_numbers(one, want.value_type) for one in value]
+    if isinstance(value, dict) and pa.types.is_map(want):
+        return {key: _numbers(one, want.item_type) for key, one in value.items()}
+    if isinstance(value, dict) and pa.types.is_struct(want):
+        return {name: _numbers(one, want.field(name).type) for name, one in value.items()}
+    return float(value) if isinstance(value, str) and pa.types.is_floating(want) else value
+
+
+def _overflows(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) > LARGEST_FLOAT and not math.isinf(value)

@@ -1,0 +1,85 @@
+"""Reading ranges of partitions: messages as they lie in Kafka, a bounded number at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from riverrun.errors import Transient
+from riverrun.log.kafka.client import kafka
+from riverrun.log.kafka.connection import KafkaConnection
+
+_MESSAGES = 16 << 10
+_BYTES = 8 << 20
+_FETCHED = 4096
+
+
+def read_messages(
+    connection: KafkaConnection, topic: str, start: Mapping[int, int], end: Mapping[int, int]
+) -> Iterator[list[Any]]:
+    """The messages from `start` to before `end`, which no partition's stable end lies before. Those of a partition are in
+    order; where they are few, partitions follow one another.
+
+    Offsets have gaps (each commit takes one, aborted messages theirs), so a partition is done when the client is behind
+    its end, or at the end of what can be read: never by its last message.
+    """
+    client = kafka()
+    left = {p: end[p] for p in start if start[p] < end.get(p, start[p])}
+    if not left:
+        return
+    with connection.reader() as consumer:
+        consumer.assign([client.TopicPartition(topic, p, start[p]) for p in left])
+        gathered: list[Any] = []
+        size = 0
+        deadline = time.monotonic() + connection.patience
+        while left:
+            came = _next(connection, consumer)
+            if came:
+                deadline = time.monotonic() + connection.patience
+            elif time.monotonic() > deadline:
+                raise Transient(
+                    f"topic {topic}: Kafka at {connection.brokers} has sent nothing for {connection.patience:g} s"
+                    + (f" ({connection.said})" if connection.said else ""),
+                    hint="Is the broker running?",
+                )
+            done = []
+            for message in came:
+                partition = message.partition()
+                error = message.error()
+                if error is not None:
+                    if error.code() == client.KafkaError._PARTITION_EOF:
+                        if message.offset() >= left.get(partition, 0):
+                            done.append(partition)
+                        continue
+                    if error.name() in ("_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_RESOLVE"):
+                        continue  # it goes on by itself when a broker is back
+                    raise connection.failed(client.KafkaException(error), f"topic {topic} cannot be read", topic)
+                if partition not in left:
+                    continue
+                offset = message.offset()
+                if offset < left[partition]:
+                    gathered.append(message)
+                    size += len(message)
+                if offset >= left[partition] - 1:
+                    done.append(partition)
+            gone = [p for p in dict.fromkeys(done) if left.pop(p, None) is not None]
+            if gone and left:
+                consumer.incremental_unassign([client.TopicPartition(topic, p) for p in gone])
+            if len(gathered) >= _MESSAGES or size >= _BYTES:
+                yield sorted(gathered, key=_partition)
+                gathered, size = [], 0
+                deadline = time.monotonic() + connection.patience
+        if gathered:
+            yield sorted(gathered, key=_partition)
+
+
+def _partition(message: Any) -> int:
+    return int(message.partition())
+
+
+def _next(connection: KafkaConnection, consumer: Any) -> list[Any]:
+    """What has come, waiting a moment where nothing has. `consume` alone would wait for as many as it is asked for."""
+    first = consumer.poll(0.1)
+    connection.check()
+    return [] if first is None else [first, *consumer.consume(_FETCHED, 0)]
