@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from riverrun.errors import Closed, Conflict, NotFound
-from riverrun.log.groups import Groups
+from riverrun.log.groups import CoordinatedGroups
 from riverrun.log.memory import MemoryLog
 from riverrun.log.spec import TopicSpec
 
@@ -65,7 +65,7 @@ def test_a_group_reads_commits_and_goes_on(log: MemoryLog) -> None:
     topic.append({"n": 6})
     with topic.consumer("g", timeout=0) as consumer:
         assert [n for batch in consumer for n in batch.column("n").to_pylist()] == [6]
-    assert Groups(log.coordination, log.topic).lag("g")["rows"] == 1
+    assert CoordinatedGroups(log.coordination, log.topic).lag("g")["rows"] == 1
 
 
 def test_a_waiting_consumer_is_woken(log: MemoryLog) -> None:

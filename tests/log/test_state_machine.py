@@ -20,7 +20,7 @@ from riverrun.durations import to_micros
 from riverrun.errors import DiskFull, Fenced, OutOfRange
 from riverrun.log.catalogue import Catalogue
 from riverrun.log.coordination import Coordination
-from riverrun.log.groups import Groups
+from riverrun.log.groups import CoordinatedGroups
 from riverrun.log.partitioner import partition_of
 from riverrun.log.segment import segment_path
 from riverrun.log.spec import TopicSpec
@@ -351,7 +351,7 @@ class TopicMachine(RuleBasedStateMachine):
                 pass
             else:
                 raise AssertionError("rows that retention removed were passed over in silence")
-        Groups(self.coordination, lambda _: self.topic).reset(group, "t", "earliest")
+        CoordinatedGroups(self.coordination, lambda _: self.topic).reset(group, "t", "earliest")
         self.model.committed[group] = dict(enumerate(self.model.first))
 
     @rule(name=producers)

@@ -109,10 +109,14 @@ class KafkaConnection:
             except kafka().KafkaException as error:
                 if not is_moving(error) or time.monotonic() > deadline:
                     raise self.failed(error, what, topic) from None
-                with self._lock:
-                    self._admin = None  # one that has lost its broker may not find it again
+                self._forget_admin()
             time.sleep(pause)
             pause = min(pause * 2, 0.2)
+
+    def _forget_admin(self) -> None:
+        """Take another client for the next question: one that has lost its broker may not find it again."""
+        with self._lock:
+            self._admin = None
 
     def failed(self, error: BaseException, what: str, topic: str | None = None) -> Exception:
         """A client's error as ours, with why no broker can be reached, if that is it."""
@@ -184,12 +188,16 @@ class KafkaConnection:
         """What brokers say of every partition of a topic: offset and timestamp."""
         client, level = kafka(), {} if isolation is None else {"isolation_level": isolation}
         places = {client.TopicPartition(topic, p): spec for p in range(partitions)}
-        found = self.ask(
-            lambda: self.admin.list_offsets(places, request_timeout=self.answer_time, **level),
-            f"the offsets of topic {topic} cannot be read",
-            topic,
-        )
-        return {place.partition: result for place, result in found.items()}
+        what, limit = f"the offsets of topic {topic} cannot be read", self.answer_time
+        deadline = time.monotonic() + self.patience
+        while True:
+            found = self.ask(lambda: self.admin.list_offsets(places, request_timeout=limit, **level), what, topic)
+            # A partition whose broker did not answer in time has no error, and no offset either.
+            if all(result.offset != client.OFFSET_INVALID for result in found.values()):
+                return {place.partition: result for place, result in found.items()}
+            if time.monotonic() > deadline:
+                raise self.failed(client.KafkaException(client.KafkaError(client.KafkaError._TIMED_OUT)), what, topic)
+            self._forget_admin()
 
     @contextmanager
     def reader(self) -> Iterator[Any]:
