@@ -18,10 +18,12 @@ RiverrunError
 │   └── Behind         views.derived.marker: a store of views lacks what was committed before
 ├── OutOfRange         a position that is no longer kept, or beyond the end of the log
 ├── Fenced             a newer run, producer or group member has taken over
+│   └── Superseded     log.kafka.writer: somebody else writes under the same name to Kafka
 ├── Corrupt            stored bytes are damaged; nothing is skipped silently
 ├── NewerFormat        written by a newer Riverrun
 ├── OlderFormat        written by an older Riverrun, in a way that this one does not read
 ├── Unavailable        a part that is not installed, or a directory that cannot be used
+│   └── OutcomeUnknown log.kafka.writer: Kafka did not come back to say whether a commit was made
 ├── Closed             used after close
 ├── Refused            serve.problems: a request that HTTP has a status of its own for
 ├── Undelivered        alerts.retry: an address did not take a message

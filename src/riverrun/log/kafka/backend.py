@@ -112,7 +112,7 @@ class KafkaBackend(TopicBackend):
                 except Superseded:  # a broker has ended it, after a long pause or when nothing came for days
                     writer.close()
             else:
-                raise Superseded(self.topic)
+                raise Superseded(f"others keep writing as this process to topic {self.topic}")
         stable = self._await(last)
         return {**stable, **{p: (offset + 1) << self.row_bits for p, offset in last.items()}}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from riverrun.errors import RiverrunError, Transient, Unavailable
+from riverrun.errors import Fenced, RiverrunError, Transient, Unavailable
 from riverrun.log.kafka.client import is_superseded, kafka
 from riverrun.log.kafka.connection import LEFT_TO_THE_PARENT, KafkaConnection
 from riverrun.log.kafka.messages import OutgoingMessage
@@ -26,7 +26,7 @@ _LARGEST_MESSAGE = 64 << 20  # the topic's own limit is what counts
 Place = tuple[str, int]  # topic and partition
 
 
-class Superseded(Exception):
+class Superseded(Fenced):
     """Somebody else writes under this transactional id now. Nothing of this transaction is in the log."""
 
 
@@ -99,7 +99,7 @@ class Writer:
         except kafka().KafkaException as error:
             self._undo()
             if is_superseded(error):
-                raise Superseded(self._name) from None
+                raise Superseded(f"somebody else writes as {self._name} to Kafka now") from None
             raise self._connection.failed(error, f"topic {topic}: nothing was appended", topic) from None
         except BaseException:
             self._undo()
@@ -195,7 +195,7 @@ class Writer:
             ) from None
         if not committed:
             if is_superseded(error):
-                raise Superseded(self._name)
+                raise Superseded(f"somebody else writes as {self._name} to Kafka now")
             raise self._connection.failed(error, f"topic {topic}: nothing was appended", topic) from None
 
     def _settled(self, topic: str, partition: int, offset: int) -> int:
