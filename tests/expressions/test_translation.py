@@ -116,6 +116,8 @@ def test_forms(sql: str, kind: str, expected: Any) -> None:
         ("i +", "at its end"),
         ("cast('x' as int) + i", "a cast of 'x' to int"),
         ("coalesce('x', s) = i", "a cast of 'x' to bigint"),
+        ("try_cast(coalesce('x', s) as decimal(5, 1)) / cast(t as decimal(14, 4))", "try_cast(coalesce('x', s)"),
+        ("t = nullif(try_cast('a%b' as double), d)", "nullif(try_cast('a%b' as double), d)"),
         ("coalesce(md5('x'), s) = i", "coalesce(md5('x'), s)"),
         ("y = replace(named_struct('x', i, 'name', 'it').name, 'a')", "a cast of replace('it', 'a', '') to date"),
         ("to_date(coalesce('x', s), 'dd.MM.yyyy') = y", "to_date(coalesce('x', s), 'dd.MM.yyyy')"),

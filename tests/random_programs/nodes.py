@@ -157,7 +157,9 @@ class NodeMaker:
 
     def _percolate(self, input: str, shape: Shape) -> Made:
         tables = [name for name in self._others(True) if {"q"} < set(self._shapes[name].columns)]
-        tables = [name for name in tables if self._shapes[name].key and not self._shapes[name].hidden_key]
+        # A full join may have a hidden part of its key.
+        shapes = {name: self._shapes[name] for name in tables}
+        tables = [name for name, one in shapes.items() if one.key and not one.hidden_key and not one.full]
         if shape.table or shape.retracts or "t" not in shape.columns or not tables:
             return None
         if any(name.endswith("_query") for name in shape.columns) or STRUCT in shape.columns.values():

@@ -13,12 +13,15 @@ from random_programs.comparison import check
 from random_programs.generator import generate
 from random_programs.program import Program
 from random_programs.shrinker import shrink
+from riverrun.errors import RiverrunError
 
 
 def how_it_fails(program: Program) -> str | None:
-    """The kind of error that a program ends in."""
+    """The kind of error that a program ends in; of one that Riverrun refuses, with what it should have been."""
     try:
         check(program)
+    except RiverrunError as error:
+        return f"{type(error).__name__}: {error.hint}"
     except Exception as error:
         return type(error).__name__
     return None

@@ -37,6 +37,7 @@ def cast(term: Term, kind: Type, safe: bool = False) -> Term:
     if may_fail and not safe and (term.rowless or term.constant is not None):
         raise refusal(f"a cast of {term.sql} to {kind}", "may fail before Spark has seen a row")
     result = strict(kind, [term], build, may_fail=may_fail and not safe, cost=cost, repeats=cost > 1)
+    result = replace(result, rowless=term.rowless or term.constant is not None, folds=term.folds)
     is_widened = kind == FLOAT and is_integral(term.type) and term.constant is None and not term.rowless
     return replace(result, widened=term) if is_widened else result
 

@@ -33,6 +33,9 @@ class Term:
     constant: Constant | None = None
     nullable: bool = False  # whether Spark takes it for something that may be null; if in doubt, no
     rowless: bool = False  # whether it is the same for every row
+    folds: bool = (
+        False  # whether a part is that is no literal: Spark may find it null before it sees a row, and all of this
+    )
     operands: tuple[str, tuple[Term, ...]] | None = None  # of a sum or product of whole numbers, what is added up
     widened: Term | None = None  # the whole number that it is, as a float
 

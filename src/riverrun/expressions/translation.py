@@ -36,6 +36,7 @@ Columns = Callable[[exp.Column], "Type | None"]
 _FORMS_OF = (arithmetic, comparison, conditions, dates, formats, nested, numbers, patterns, strings, temporal)
 """Modules that add forms to the verified set."""
 
+_BEFORE = "is the same for every row: Spark computes it before, and less of the rest"
 _CASES = ("upper", "ucase", "lower", "lcase")
 _MOST = 1 << 16  # characters of SQL; what is longer is an accident
 
@@ -143,14 +144,16 @@ class _Translation:
         values = [term.constant for term in arguments if term.constant is not None and not term.is_null]
         if len(values) == len(arguments) and (folded := folded_call(tree, values, kind)) is not None:
             return constants.constant(folded)
-        computed = [part for part, term in zip(tree.arguments, arguments, strict=True) if _is_computed(term)]
-        if computed and any(term.may_fail or (term.type == BOOLEAN and _is_computed(term)) for term in arguments):
-            raise refusal(computed[0].text, "is the same for every row: Spark computes it before, and less of the rest")
+        computed = [part for part, term in zip(tree.arguments, arguments, strict=True) if _may_fold(term)]
+        if computed and any(term.type == BOOLEAN and _is_computed(term) for term in arguments):
+            raise refusal(computed[0].text, _BEFORE)
         term = rule(Given(tree, arguments, kind))
+        if computed and (term.may_fail or any(argument.may_fail for argument in arguments)):
+            raise refusal(computed[0].text, _BEFORE)
         if len(term.sql) > _MOST:
             raise refusal(tree.text, "is too long")
         is_rowless = bool(arguments) and all(argument.rowless for argument in arguments)
-        return replace(term, rowless=True) if is_rowless else term
+        return replace(term, rowless=is_rowless or term.rowless, folds=term.constant is None and bool(computed))
 
 
 def _reads_row(tree: Tree) -> bool:
@@ -171,6 +174,11 @@ def _chosen(tree: Tree) -> Tree | None:
         case Call("[]", (Call("array", arguments), Constant(_, int(index)))) if 0 <= index < len(arguments):
             return arguments[index]
     return None
+
+
+def _may_fold(term: Term) -> bool:
+    """Whether Spark may find out before it sees a row that it is null."""
+    return term.folds or _is_computed(term)
 
 
 def _is_computed(term: Term) -> bool:
