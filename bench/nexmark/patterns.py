@@ -175,7 +175,8 @@ def _flows(directory: str, events: int) -> Iterator[Figure]:
             query = Query(name, partial(_of_bids, make), "")
             process(warm, query, house)
             mine = process(river, query, house)
-            rows = pa.concat_tables([weighted(mine.view, part) for part in mine.changes])
+            parts = [weighted(mine.view, part) for part in mine.changes]
+            rows = pa.concat_tables(parts, promote_options="default")  # what has no rows lacks hidden columns
             moments = [rows.column(end).cast(MOMENT) for end in ("match_start", "match_end")]
             columns = [rows.column("auction"), rows.column("bidder"), *moments]
             found = list(zip(*(column.to_pylist() for column in columns), strict=True))
