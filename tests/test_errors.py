@@ -6,6 +6,7 @@ import ast
 import builtins
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ import pytest
 
 import riverrun
 from riverrun import errors
-from riverrun.errors import RiverrunError, did_you_mean
+from riverrun.errors import RiverrunError, Unavailable, did_you_mean
 
 SOURCE = Path(errors.__file__).parent
 FAMILY = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, RiverrunError)]
@@ -94,3 +95,12 @@ def test_the_nearest_name_is_suggested() -> None:
     assert did_you_mean("amout", ["amount", "user"]) == "Did you mean 'amount'?"
     assert did_you_mean("x", ["amount", "user"]) == "There are: amount, user"
     assert did_you_mean("x", []) == "There are none yet"
+
+
+def test_a_package_that_an_extra_would_have_brought_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "riverrun.flow", None)
+    monkeypatch.delitem(vars(riverrun), "Flow", raising=False)
+    with pytest.raises(
+        Unavailable, match=r"rr\.Flow needs a package that is not installed .*pip install '\.\[spark\]'"
+    ):
+        _ = riverrun.Flow

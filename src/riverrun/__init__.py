@@ -168,7 +168,12 @@ def __getattr__(name: str) -> Any:
         return version("riverrun")
     if name not in _MODULES:
         raise AttributeError(f"module 'riverrun' has no attribute {name!r}{_instead(name)}")
-    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    try:
+        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    except ModuleNotFoundError as error:
+        from riverrun.errors import not_installed
+
+        raise not_installed(f"rr.{name}", error, "spark") from None
     return value
 
 

@@ -142,7 +142,10 @@ def check_spark_job() -> Check:
         return Check("spark job", "failed", "no answer within 10 min", "Is the machine out of memory? Spark needs 3 GB")
     if ran.returncode:
         last = [line for line in ran.stderr.splitlines() if line.strip()][-1:] or ["no output"]
-        return Check("spark job", "failed", last[0].strip()[:300], f"Try another Java ({java.home} was used)")
+        fix = f"Try another Java ({java.home} was used)"
+        if "ModuleNotFoundError" in last[0]:
+            fix = f"Install it: {how_to_install('spark')}"
+        return Check("spark job", "failed", last[0].strip()[:300], fix)
     return Check("spark job", "ok", f"a flow ran in {time.monotonic() - begun:.1f} s; {ran.stdout.strip()}")
 
 

@@ -30,10 +30,15 @@ def file_faults(path: str) -> list[str]:
     return [] if found == ["ok"] else found
 
 
+_UNREADABLE = "disk I/O error"  # as SQLite says it where it has no room for what it needs to read, too
+
+
 def store_trouble(river: River) -> tuple[str, str] | None:
     """What is wrong with the view store in a file, and what to do; None where nothing is."""
     path = os.path.abspath(river.views_address)
     faults = file_faults(path)
+    if faults == [_UNREADABLE]:
+        return f"{path} cannot be looked at: {_UNREADABLE}", "Is the disk full, or failing? Make room, then look again"
     if faults:
         return f"{path} is damaged: {'; '.join(faults)}", _RESTORE
     try:

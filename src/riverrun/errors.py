@@ -147,6 +147,13 @@ def how_to_install(extras: str) -> str:
     return f"pip install '.[{extras}]' (in a clone of Riverrun)"
 
 
+def not_installed(who: str, error: ModuleNotFoundError, extras: str) -> Unavailable:
+    """`who` needs a package that an extra would have brought."""
+    return Unavailable(
+        f"{who} needs a package that is not installed ({error.name})", hint=f"Install it: {how_to_install(extras)}"
+    )
+
+
 def did_you_mean(name: str, others: Iterable[str]) -> str:
     """A hint with the nearest of the names there are, or the list of them.
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from riverrun.capture.capture import Capture
     from riverrun.river import River
 
+_PATIENCE = 8.0  # seconds for what was read to be appended and confirmed
 _EVERY = 5.0  # seconds between two lines where there is no terminal
 
 
@@ -72,9 +73,7 @@ def capture(
         made = _made(opened, options, resnapshot or [])
         try:
             _run(made, once, lines)
-        except Interrupted as stopped:
-            lines.say(f"{stopped}: finishing")
-            made.stop(8.0)
+        except Interrupted:
             if once:
                 raise typer.Exit(1) from None
         finally:
@@ -128,10 +127,17 @@ def _run(made: Capture, once: bool, lines: CaptureLines) -> None:
         except BaseException as error:
             ended.append(error)
 
-    threading.Thread(target=work, name="riverrun-capture", daemon=True).start()
-    while not ended:
-        time.sleep(0.1)
-        lines.show(made.status())
+    working = threading.Thread(target=work, name="riverrun-capture", daemon=True)
+    working.start()
+    try:
+        while not ended:
+            time.sleep(0.1)
+            lines.show(made.status())
+    except Interrupted as stopped:
+        lines.say(f"{stopped}: finishing")
+        made.stop()
+        working.join(_PATIENCE)
+        raise
     if ended[0] is not None:
         raise ended[0]
 

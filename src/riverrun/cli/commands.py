@@ -30,7 +30,7 @@ from riverrun.cli import (
 from riverrun.cli.interruption import Interrupted
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption
 from riverrun.cli.output import note, print_json, print_line
-from riverrun.errors import Corrupt, RiverrunError, Transient
+from riverrun.errors import Corrupt, RiverrunError, Transient, not_installed
 
 # click's ClickException; which package it lives in depends on the version of typer.
 _Misuse: Any = typer.BadParameter.__mro__[2]
@@ -106,6 +106,8 @@ def run(args: list[str]) -> int:
         raise
     except OSError as error:
         return _fail(_system(error), 2 if isinstance(error, _MISTAKES) else 1)
+    except ModuleNotFoundError as error:
+        return _fail(str(not_installed("this command", error, "spark,serve")), 2)
     except Exception as error:
         # Not the user's mistake, but a traceback would help them no more than this line.
         return _fail(f"{type(error).__name__}: {error}. This is a defect; RIVERRUN_DEBUG=1 shows where", 1)

@@ -8,10 +8,15 @@
 [{'user': 'ada', 'n': 2}, {'user': 'bob', 'n': 1}]
 """
 
-from riverrun.testing.batch import assert_same_as_batch, assert_same_batching, compare_engines
-from riverrun.testing.result import END, EpochSeen, Result, Rows
-from riverrun.testing.run import run_flow
-from riverrun.testing.script import Advance, Append, Crash, Delete, Process, Tick
+try:
+    from riverrun.testing.batch import assert_same_as_batch, assert_same_batching, compare_engines
+    from riverrun.testing.result import END, EpochSeen, Result, Rows
+    from riverrun.testing.run import run_flow
+    from riverrun.testing.script import Advance, Append, Crash, Delete, Process, Tick
+except ModuleNotFoundError as error:
+    from riverrun.errors import not_installed
+
+    raise not_installed("riverrun.testing", error, "spark") from None
 
 __all__ = [
     "END",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import sys
 import time
@@ -239,13 +240,14 @@ def _open(url: str | None) -> None:
 
 
 def _things_to_try(url: str | None, river: str) -> list[str]:
+    command = "riverrun" if shutil.which("riverrun") else shlex.quote(os.path.relpath(sys.argv[0]))
     there = f"--river {shlex.quote(river)}"
     return [
         "to try, in another terminal:",
         f"  curl {url}/views/bestsellers",
         f"  curl -N {url}/views/traffic/changes",
-        f"  riverrun view get queries {there}",
-        f"  riverrun view watch bestsellers {there}",
-        f"  riverrun topic tail readings.quarantine {there}",
-        f"  riverrun demo break {there}     (kills the processing)",
+        f"  {command} view get queries {there}",
+        f"  {command} view watch bestsellers {there}",
+        f"  {command} topic tail readings.quarantine {there}",
+        f"  {command} demo break {there}     (kills the processing)",
     ]
