@@ -39,11 +39,13 @@ class MariaServer:
         self._as: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
         if self._as:
             os.chown(self.directory, 65534, 65534)
+        # A server that starts removes the temporary tables it finds: also those of one that starts beside it.
+        self._temporary = f"--tmpdir={self.directory}"
         self._process: subprocess.Popen[bytes] | None = None
         self.port = _free_port()
         install = [str(program("mariadb-install-db")), "--no-defaults", f"--datadir={self.directory}/data"]
         done = subprocess.run(
-            [*install, "--auth-root-authentication-method=normal", "--skip-test-db"],
+            [*install, self._temporary, "--auth-root-authentication-method=normal", "--skip-test-db"],
             cwd=self.directory,
             capture_output=True,
             check=False,
@@ -69,6 +71,7 @@ class MariaServer:
                     str(program("mariadbd")),
                     "--no-defaults",
                     *(f"--{name}={self.directory}/{file}" for name, file in files.items()),
+                    self._temporary,
                     "--bind-address=127.0.0.1",
                     f"--port={self.port}",
                     # With 0 a killed server loses transactions that its binary log has: then its tables, not ours, are

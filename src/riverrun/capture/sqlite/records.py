@@ -33,7 +33,8 @@ def batch_of(
     grown: Sequence[CapturedTable] = (),
     troubles: Sequence[TableTrouble] = (),
 ) -> ChangeBatch:
-    """The changes of one read, in order; there is at least one. Of a part, `part_of` is the sequence of the read's end."""
+    """The changes of one read, in order; there is at least one. Of a part, `part_of` is the sequence of the read's end.
+    `troubles` are of tables that have written all they will."""
     columns = list(zip(*rows, strict=True))
     numbers, owners, ops, times = (np.array(columns[place], np.int64) for place in range(4))
     last = int(numbers[-1])
@@ -45,7 +46,7 @@ def batch_of(
     )
     parts: dict[str, list[TableChanges]] = {}
     found = list(troubles)
-    stopped = {trouble.table for trouble in troubles}
+    stopped = set()
     for owner in dict.fromkeys(owners.tolist()):
         layout = layouts[owner]
         table = tables.get(layout.table)

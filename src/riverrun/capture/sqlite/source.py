@@ -194,11 +194,14 @@ class SqliteSource:
             return None
         self._row_bytes = _average(rows)
         part_of = sequence_of(number_of(end)) if rows[-1][0] < number_of(end) else None
-        batch = batch_of(rows, self._layouts, self._told, part_of, self._grown, self._troubles)
+        # A table in trouble has no triggers any more: what it wrote before is here, when the end is.
+        ending = [] if part_of is not None else self._troubles
+        batch = batch_of(rows, self._layouts, self._told, part_of, self._grown, ending)
         self._told.update({table.id: table for table in self._grown})
         for trouble in batch.troubles:
             self._told.pop(trouble.table, None)
-        self._grown, self._troubles = [], []
+        self._grown = []
+        self._troubles = [trouble for trouble in self._troubles if trouble.table in self._told]
         self.reached = batch.confirm
         return batch
 
@@ -210,17 +213,17 @@ class SqliteSource:
                 raise Conflict(
                     f"the changes of {self._path} are gone: what was written since is not known", hint=_AGAIN
                 )
-            names = list(self._told)
-            found, troubles = find_tables(self._db, names, self._keys, self._decimal)
+            ending = {trouble.table for trouble in self._troubles}
+            going_on = {name: told for name, told in self._told.items() if name not in ending}
+            found, troubles = find_tables(self._db, list(going_on), self._keys, self._decimal)
             now = {table.name: table for table in found}
             missing = {trouble.table: trouble for trouble in troubles}
-            for name, told in list(self._told.items()):
+            for name, told in going_on.items():
                 outcome = evolved(mine, told, now.get(name), missing.get(name), self.reached)
                 if isinstance(outcome, TableTrouble):
                     mine.drop_triggers(name)
                     mine.mark(max(mine.layouts()))
                     self._troubles.append(outcome)
-                    del self._told[name]
                     self._tables.pop(name, None)
                 else:
                     self._tables[name] = now[name]
