@@ -49,7 +49,7 @@ class KafkaServer:
 
     def __init__(self, **settings: object) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="rr-kafka-"))
-        self.port, controller = _free_ports(2)
+        self.port, controller = free_ports(2)
         self._java = find_java().executable
         given = {
             **_SETTINGS,
@@ -144,7 +144,7 @@ def shared_kafka() -> KafkaServer:
     return new_kafka()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

@@ -278,7 +278,7 @@ def test_what_is_said_not_to_be_there_yet_is_not(tmp_path: Path) -> None:
     """docs/when-not.md is honest in both ways: what has come since has to leave its list."""
     import riverrun as rr
 
-    assert {"run", "capture"} <= REFUSALS.keys()  # of a river whose topics are on Kafka
+    assert "capture" in REFUSALS  # of a river whose topics are on Kafka
     with pytest.raises(rr.Unavailable, match="cannot be used yet"):
         rr.River(tmp_path / "river", checkpoints="s3a://bucket/flows")
     with (

@@ -55,10 +55,13 @@ ERROR, POSITION = "_error", "_position"
 """What is wrong with a row that was put aside; and where a row stands in what it was read from: in its topic, or in the
 log of a database it was captured from."""
 
+MESSAGE, MESSAGE_KEY = "_message", "_message_key"
+"""The bytes of a message that is no row of its topic."""
+
 TRANSACTION = "_transaction"
 """The transaction of the database that a captured row comes from."""
 
-WRITTEN = (OP, BEFORE, AFTER, VERSION, WATERMARK, ERROR, POSITION, TRANSACTION)
+WRITTEN = (OP, BEFORE, AFTER, VERSION, WATERMARK, ERROR, POSITION, MESSAGE, MESSAGE_KEY, TRANSACTION)
 """Columns that flows write into derived and late topics, and captures into theirs, so that such a topic can be read."""
 
 KEY_TYPES = frozenset(

@@ -77,8 +77,9 @@ class River:
         self._captures: weakref.WeakSet[Capture] = weakref.WeakSet()
         self._closed = False
         self._coordination = open_directory(self.path)
+        self.log_with_secrets = log or where.get("log")  # for processes that open the same log
         try:
-            self._log = open_log(log or where.get("log"), self.path, self.settings, self._coordination, self._open)
+            self._log = open_log(self.log_with_secrets, self.path, self.settings, self._coordination, self._open)
         except BaseException:
             self._coordination.close()
             raise
@@ -246,7 +247,6 @@ class River:
         out, a new flow begins with everything, and one that has run before with what its topics do not have yet.
         """
         self._check_open()
-        self._check_embedded("run")
         try:
             from riverrun.spark.run import Run
         except ImportError as error:

@@ -402,3 +402,9 @@ def test_describe_says_what_there_is(ten: Topic) -> None:
     assert (told["key"], told["time"], told["producers"]) == (["user"], "at", None)
     assert told["partitions"] == {0: {"earliest": 0, "latest": offsets(ten)[-1]}}
     assert told["rows_per_second"] == pytest.approx(told["offsets"] / 60)  # which are rows, where there are no gaps
+
+
+def test_offsets_by_when_rows_were_received(ten: Topic) -> None:
+    received = ten.read().column("_received")
+    assert ten.backend.offsets_received(received[0].value) == ten.begins()
+    assert ten.backend.offsets_received(received[9].value + 60_000_000) == ten.ends()

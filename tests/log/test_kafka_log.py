@@ -18,7 +18,6 @@ import pytest
 from conftest import Riverrun
 from kafka_server import shared_kafka
 from riverrun.errors import Conflict, Corrupt, Fenced, Invalid, NotFound, Unavailable
-from riverrun.flow import Flow
 from riverrun.log.kafka.address import KafkaAddress
 from riverrun.log.kafka.backend import KafkaBackend
 from riverrun.log.kafka.mirror import Mirror
@@ -121,7 +120,7 @@ def test_what_is_no_row_is_passed_over_counted_and_can_be_had(river: River) -> N
     topic.append(row(2))
     assert topic.read().column("n").to_pylist() == [1, 2]
     assert topic.describe()["undecodable"] == 1
-    (bad,) = backend_of(topic).refused(topic.begins(), topic.ends())
+    (bad,) = (one for part in topic.backend.contents(topic.begins(), topic.ends()) for one in part.undecodable)
     assert (bad.key, bad.value, bad.partition, bad.offset) == (b"ada", b"{broken", 0, 2)
     assert "malformed" in bad.error
     with topic.consumer("g", timeout="5 seconds") as consumer:
@@ -281,8 +280,6 @@ REFUSED: dict[str, Callable[[River], Any]] = {
     "archive": lambda river: river.topic("a", SCHEMA, archive="old"),
     "fsync": lambda river: river.topic("f", SCHEMA, fsync="os"),
     "repair": lambda river: river.topic("t", SCHEMA).backend.repair(),
-    "null_keys": lambda river: river.topic(TopicSpec("n", SCHEMA, key="user", compact=True, null_keys=True)),
-    "run": lambda river: river.run(Flow("f")),
     "capture": lambda river: river.capture("sqlite:x.db", ["t"], "c"),
 }
 
@@ -300,15 +297,6 @@ def test_the_page_has_the_table_of_what_is_refused() -> None:
     table = PAGE.read_text(encoding="utf-8").partition("## What is refused")[2]
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", table, re.MULTILINE)
     assert {name: (why, instead) for name, why, instead in rows} == {n: tuple(found) for n, found in REFUSALS.items()}
-    assert "**Flows on Kafka are not there yet**" in PAGE.read_text(encoding="utf-8")
-
-
-def test_rows_received_since_a_moment(river: River) -> None:
-    topic = river.topic("t", SCHEMA, partitions=1)
-    topic.append(row(1))
-    received = topic.read().column("_received")[0].value
-    assert backend_of(topic).offsets_received(received) == {0: 0}
-    assert backend_of(topic).offsets_received(received + 60_000_000) == topic.ends()
 
 
 def test_commands_obey_the_environment_and_the_file(

@@ -232,3 +232,14 @@ def test_what_is_no_arrow_is_named(value: bytes | None) -> None:
 def test_another_format_is_refused() -> None:
     with pytest.raises(Invalid, match="format is None or 'json' or 'avro' or 'arrow', not 'xml'"):
         TopicSpec("t", SCHEMA, format="xml")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("format", ["json", "avro"])
+def test_a_null_key_of_a_compacted_topic_is_a_key_of_its_own(format: str) -> None:
+    codec = Codec(key="user", compact=True, null_keys=True, format=format)
+    messages = codec.written([{"user": None, "n": 1, "at": AT}, {"user": None, "_deleted": True}])
+    assert [message.key for message in messages] == [b"riverrun.null"] * 2
+    assert codec.table(messages).select(["user", "n", "_deleted"]).to_pylist() == [
+        {"user": None, "n": 1, "_deleted": False},
+        {"user": None, "n": None, "_deleted": True},
+    ]

@@ -16,25 +16,38 @@ before. A member that joins a running group goes on where the group is. Topics f
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from riverrun.columns import check_name
 from riverrun.durations import Duration
+from riverrun.errors import Closed, Invalid
+from riverrun.log.assignment import Slot
+from riverrun.log.read_range import check_range
 from riverrun.position import Position
+
+if TYPE_CHECKING:
+    from riverrun.log.topic import Topic
 
 
 class Consumer(ABC):
     """Iterate over it, or call `poll`. For one thread; another thread, or a forked process, takes one of its own."""
 
-    def __init__(self, group: str, timeout: float | None) -> None:
+    def __init__(self, group: str, topics: dict[str, Topic], timeout: float | None) -> None:
         self.group = check_name(group, "group")
         self.topic: str | None = None  # of the batch yielded last; also in batch.schema.metadata[b"topic"]
+        self._topics = topics
         self._timeout = timeout
+        self._pid = os.getpid()
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<consumer of group {self.group}: {', '.join(self._topics) or 'no topics yet'}>"
 
     def __enter__(self) -> Self:
         return self
@@ -78,3 +91,19 @@ class Consumer(ABC):
     @abstractmethod
     def close(self) -> None:
         """Leave the group at once; what was not committed goes to the others. A second close does nothing."""
+
+    def _check_position(self, offsets: Mapping[Slot, int]) -> None:
+        for (name, partition), offset in offsets.items():
+            if name not in self._topics:
+                raise Invalid(f"this consumer of group {self.group} does not read topic {name}")
+            ends = self._topics[name].ends()
+            check_range(name, {partition: offset}, dict.fromkeys(ends, 0), ends)
+
+    def _check_usable(self) -> None:
+        if self._pid != os.getpid():
+            raise Invalid(
+                f"a consumer of group {self.group} was made in process {self._pid} and used in its fork {os.getpid()}",
+                hint="Make the consumer in the process that uses it",
+            )
+        if self._closed:
+            raise Closed(f"the consumer of group {self.group} is closed")

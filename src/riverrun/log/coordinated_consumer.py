@@ -21,7 +21,6 @@ from riverrun.log.consumer import Consumer
 from riverrun.log.coordination import Coordination
 from riverrun.log.feed import Feed, warm_up
 from riverrun.log.membership import Membership
-from riverrun.log.read_range import check_range
 from riverrun.log.topic import Start, Topic
 from riverrun.log.wake import Bell
 from riverrun.position import Position
@@ -50,17 +49,14 @@ class CoordinatedConsumer(Consumer):
         timeout: float | None = None,
         settings: Settings | None = None,
     ) -> None:
-        super().__init__(group, timeout)
+        super().__init__(group, topics(), timeout)
         self._settings = settings or Settings.load()
         self._coordination = coordination
         self._find_topics = topics
-        self._pid = os.getpid()
-        self._closed = False
         self._feeds: dict[str, Feed] = {}  # the one that waited longest comes first
         self._held: dict[Slot, Held] = {}
         self._lost: set[Slot] = set()  # taken away with rows that were yielded and not committed
         self._commits = False  # whether this consumer is one that commits
-        self._topics = topics()
         warm_up()
         starts = first_offsets(start, self._topics)
         self._bell = self._listen()
@@ -74,9 +70,6 @@ class CoordinatedConsumer(Consumer):
             self._bell.close()
             raise
         self._sync()
-
-    def __repr__(self) -> str:
-        return f"<consumer of group {self.group}: {', '.join(self._topics) or 'no topics yet'}>"
 
     @property
     def assignment(self) -> dict[str, list[int]]:
@@ -227,22 +220,6 @@ class CoordinatedConsumer(Consumer):
         for topic in self._topics.values():
             topic.attach(bell)
         return bell
-
-    def _check_position(self, offsets: Mapping[Slot, int]) -> None:
-        for (name, partition), offset in offsets.items():
-            if name not in self._topics:
-                raise Invalid(f"this consumer of group {self.group} does not read topic {name}")
-            ends = self._topics[name].ends()
-            check_range(name, {partition: offset}, dict.fromkeys(ends, 0), ends)
-
-    def _check_usable(self) -> None:
-        if self._pid != os.getpid():
-            raise Invalid(
-                f"a consumer of group {self.group} was made in process {self._pid} and used in its fork {os.getpid()}",
-                hint="Make the consumer in the process that uses it",
-            )
-        if self._closed:
-            raise Closed(f"the consumer of group {self.group} is closed")
 
 
 def first_offsets(start: Start, topics: Mapping[str, Topic]) -> dict[Slot, int]:

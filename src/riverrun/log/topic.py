@@ -191,11 +191,7 @@ class Topic:
 
     def first_received(self, partition: int, start: int, end: int) -> int | None:
         """When (µs) the first row of a range was received, to the frame that has it; None where no row is left of it."""
-        try:
-            first = next(iter(self.summaries({partition: start}, {partition: end})), None)
-        except OutOfRange:  # retention was faster
-            return None
-        return first.first_received if first else None
+        return self.backend.first_received(partition, start, end)
 
     def offsets(self, at: Start, default: Literal["earliest", "latest"] = "earliest") -> dict[int, int]:
         """Offsets of every partition for a position, a time, "earliest" or "latest"; `default` for None."""

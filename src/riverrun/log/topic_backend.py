@@ -20,11 +20,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from riverrun.errors import NotFound, did_you_mean
+from riverrun.durations import wall_clock
+from riverrun.errors import NotFound, OutOfRange, did_you_mean
 from riverrun.log.codec import HIDDEN
 from riverrun.log.decoder import Decoder
 from riverrun.log.producers import Claim
@@ -48,12 +49,44 @@ class Summary:
     maxima: Mapping[str, int]  # producer → largest event time; promises too
 
 
+class PromiseMade(NamedTuple):
+    """Nothing older than these times comes from these producers."""
+
+    partition: int
+    offset: int
+    received: int
+    maxima: Mapping[str, int]
+
+
+class Undecodable(NamedTuple):
+    """A message that is no row of the topic, for quarantine: where it is, what it has, and why it is none."""
+
+    partition: int
+    offset: int
+    received: int
+    key: bytes | None
+    value: bytes | None
+    error: str
+
+
+class Contents(NamedTuple):
+    """A part of a topic: rows, and what else lies among them."""
+
+    rows: pa.RecordBatch
+    promises: Sequence[PromiseMade] = ()
+    undecodable: Sequence[Undecodable] = ()
+
+
 class TopicBackend(ABC):
     """One topic of a log, as one process has opened it. Offsets are given as {partition: offset}, of all partitions.
 
     `schemas` has the columns of every version of the schema; `version` is the one this handle shows. When another
     process adds columns, the handle goes on with those it has.
     """
+
+    has_headers = True  # whether `summaries` are known without reading rows
+    receipt_rises = True  # whether rows are received in the order of their offsets
+    grain = 1  # offsets that can only be read together begin at a multiple of it
 
     def __init__(self, spec: StoredSpec, version: int, schemas: dict[int, pa.Schema]) -> None:
         self.spec = spec
@@ -144,6 +177,41 @@ class TopicBackend(ABC):
 
         The first and the last of a partition may reach beyond the ends of the range.
         """
+
+    def contents(
+        self, start: Mapping[int, int], end: Mapping[int, int], columns: Sequence[str] | None = None
+    ) -> Iterator[Contents]:
+        """The same as `batches`, with what else lies there, for who cannot learn of it from `summaries`."""
+        return (Contents(rows) for rows in self.batches(start, end, columns))
+
+    def count(self, start: Mapping[int, int], end: Mapping[int, int]) -> int:
+        """About how many rows lie in a range: what its offsets say."""
+        return sum(max(offset - start.get(p, 0), 0) for p, offset in end.items())
+
+    def row_bytes(self) -> int:
+        """About how long a row is."""
+        return int(self.statistics()["bytes"] // max(self.count(self.begins(), self.ends()), 1))
+
+    def first_received(self, partition: int, start: int, end: int) -> int | None:
+        """When (µs) the first row of a range was received, to the frame that has it; None where no row is left of it."""
+        try:
+            first = next(iter(self.summaries({partition: start}, {partition: end})), None)
+        except OutOfRange:  # retention was faster
+            return None
+        return first.first_received if first else None
+
+    def settled(self) -> int:
+        """A moment (µs): what was received before it can be read by now."""
+        return wall_clock()
+
+    def offsets_received(self, moment: int) -> dict[int, int]:
+        """In each partition the first offset, to the frame, that was received (µs) not before `moment`; its end if there
+        is none."""
+        found = self.ends()
+        for part in reversed(list(self.summaries(self.begins(), found))):
+            if part.received >= moment:
+                found[part.partition] = part.offset
+        return found
 
     @abstractmethod
     def offsets_at(self, moment: int) -> dict[int, int]:

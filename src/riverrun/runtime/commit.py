@@ -92,6 +92,7 @@ class Committer:
             watermarks={
                 node: (result.control.watermark(node)[1], now) for node, now in result.report.watermarks.items()
             },
+            heard=result.report.heard,
         )
         epoch = Epoch(
             flow=self._name,

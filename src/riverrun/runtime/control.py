@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import polars as pl
 
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
-from riverrun.kernels.watermark import combined, delayed
+from riverrun.kernels.watermark import HEARD, Said, combined, delayed, thinned
 from riverrun.runtime.compile.job import Operator
 from riverrun.state.directory import ALL_SHARDS
 
@@ -56,6 +57,7 @@ class Report(msgspec.Struct):
     work: dict[str, int] = {}  # topic or node → microseconds
     figures: dict[str, dict[str, int]] = {}  # node → what it says about itself
     watermarks: dict[str, int] = {}  # node that holds one back → what it passes on in the next epoch
+    heard: dict[str, Said] = {}  # by watermark, of sources that are known by reading only
     clocks: dict[str, dict[str, int]] = {}  # node that corrects clocks → device → by how much, in microseconds
 
     def count(self, node: str, input: str, counts: dict[str, int]) -> None:
@@ -78,6 +80,11 @@ class Report(msgspec.Struct):
         """Take in what a node can pass on, seen from one of its shards."""
         self.watermarks[node] = min(self.watermarks.get(node, watermark), watermark)
 
+    def hear(self, node: str, heard: pl.DataFrame) -> None:
+        """Take in what producers have said, as one watermark hears it."""
+        said = pl.DataFrame(self.heard.get(node, []), schema=HEARD, orient="row")
+        self.heard[node] = thinned(pl.concat([said, heard])).rows()
+
     def add(self, other: Report) -> None:
         """Take in another task's report."""
         for node, entries in other.manifest.items():
@@ -91,5 +98,7 @@ class Report(msgspec.Struct):
             self.tell(node, figures)
         for node, watermark in other.watermarks.items():
             self.hold(node, watermark)
+        for node, heard in other.heard.items():
+            self.heard.setdefault(node, []).extend(heard)
         for node, offsets in other.clocks.items():
             self.clocks.setdefault(node, {}).update(offsets)

@@ -1,17 +1,22 @@
-"""Which producers were heard in an epoch, and what time they said it was: from frame headers where these say enough."""
+"""Which producers were heard in an epoch, and what time they said it was: from frame headers where these say enough.
+
+Where a log has no headers (Kafka), tasks tell it of the rows they have read, for the epoch after this one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 import polars as pl
+import pyarrow as pa
 
-from riverrun.columns import DELETED, RECEIVED, TIME
+from riverrun.columns import DELETED, PARTITION, RECEIVED, TIME
 from riverrun.envelopes.reading import read_changes
 from riverrun.kernels.watermark import HEARD
 from riverrun.log.frame import NO_TIME
+from riverrun.log.stored_spec import StoredSpec
 from riverrun.log.topic import Topic
-from riverrun.log.topic_backend import Summary
+from riverrun.log.topic_backend import PromiseMade, Summary
 from riverrun.runtime.compile.job import Correction, Reading
 from riverrun.runtime.enveloped import JSON, moments_in
 from riverrun.runtime.quarantine import is_ahead
@@ -62,11 +67,7 @@ class Hearing:
         for frame in self._frames:
             if frame.rows:
                 rows = self._rows(frame, [clock.occurred, clock.sent])
-                occurred, sent, received = (
-                    pl.col(name).to_physical() for name in (clock.occurred, clock.sent, RECEIVED)
-                )
-                moment = pl.coalesce(occurred + (received - sent), occurred, received)
-                heard.append(self._by_producer(rows.with_columns(moment.alias("time"))))
+                heard.append(self._by_producer(rows.with_columns(_corrected(clock).alias("time"))))
         return pl.concat(heard)
 
     def _is_whole(self, frame: Summary) -> bool:
@@ -110,15 +111,64 @@ class Hearing:
         )
 
     def _by_producer(self, rows: pl.DataFrame) -> pl.DataFrame:
-        rows = rows.filter(pl.col("time").is_not_null())
-        skewed = is_ahead(rows["time"].to_numpy(), rows["received"].to_numpy(), self._reading.max_skew)
-        return (
-            rows.filter(~pl.Series(skewed))
-            .group_by("producer", "received")
-            .agg(pl.col("time").max())
-            .select("producer", pl.col("time").cast(pl.Int64), pl.col("received").cast(pl.Int64))
-            .sort("received", "producer")
-        )
+        return _by_producer(rows, self._reading.max_skew)
+
+
+def heard_of(reading: Reading, spec: StoredSpec, rows: pa.Table) -> dict[str, pl.DataFrame]:
+    """What rows say that a source has let in, for each of its watermarks: where no header tells it before they are read."""
+    own = spec.time
+    time = own if reading.time == TIME and isinstance(own, str) else reading.time or RECEIVED
+    kept = ~pl.col(DELETED) if reading.envelope is not None or time != TIME else pl.lit(True)
+    names = [*dict.fromkeys([time, RECEIVED, DELETED, PARTITION, *_asked(reading)])]
+    frame = pl.from_arrow(rows.select(names))
+    assert isinstance(frame, pl.DataFrame)
+    producer = pl.col(reading.producers or PARTITION).cast(pl.String).fill_null("")
+    frame = frame.filter(kept).with_columns(
+        producer.alias("producer"), pl.col(RECEIVED).to_physical().alias("received")
+    )
+    said = {reading.id: pl.col(time).to_physical()}
+    for clock in reading.clocks:
+        said[clock.id] = _corrected(clock)
+    return {node: _by_producer(frame.with_columns(it.alias("time")), reading.max_skew) for node, it in said.items()}
+
+
+def heard_in_promises(reading: Reading, spec: StoredSpec, promises: Iterable[PromiseMade]) -> pl.DataFrame:
+    """The same of promises."""
+    lines: list[tuple[str, int, int]] = []
+    if reading.producers == spec.producers and reading.time is not None:
+        for promise in promises:
+            for producer, moment in promise.maxima.items():
+                if not _is_ahead(moment, promise.received, reading.max_skew):
+                    lines.append((producer, moment, promise.received))
+    return pl.DataFrame(lines, schema=HEARD, orient="row")
+
+
+def columns_heard(reading: Reading) -> list[str]:
+    """The columns that `heard_of` looks at."""
+    return [RECEIVED, DELETED, PARTITION, TIME, *([reading.time] if reading.time else []), *_asked(reading)]
+
+
+def _asked(reading: Reading) -> list[str]:
+    clocks = [name for clock in reading.clocks for name in (clock.occurred, clock.sent)]
+    return [*([reading.producers] if reading.producers else []), *clocks]
+
+
+def _corrected(clock: Correction) -> pl.Expr:
+    """The time of a row by the clock of the log."""
+    occurred, sent, received = (pl.col(name).to_physical() for name in (clock.occurred, clock.sent, RECEIVED))
+    return pl.coalesce(occurred + (received - sent), occurred, received)
+
+
+def _by_producer(rows: pl.DataFrame, max_skew: int | None) -> pl.DataFrame:
+    rows = rows.filter(pl.col("time").is_not_null())
+    skewed = is_ahead(rows["time"].to_numpy(), rows["received"].to_numpy(), max_skew)
+    return (
+        rows.filter(~pl.Series(skewed))
+        .group_by("producer", "received")
+        .agg(pl.col("time").max())
+        .select("producer", pl.col("time").cast(pl.Int64), pl.col("received").cast(pl.Int64))
+        .sort("received", "producer")
+    )
 
 
 def _is_ahead(moment: int, received: int, max_skew: int | None) -> bool:

@@ -13,6 +13,7 @@ from riverrun.checksums import with_checksum, without_checksum
 from riverrun.errors import Conflict, Corrupt
 from riverrun.flow import Flow
 from riverrun.flow.fingerprint import fingerprints, view_fingerprints
+from riverrun.kernels.watermark import Said
 from riverrun.views import Last
 
 
@@ -45,6 +46,7 @@ class Manifest(msgspec.Struct):
     home: str = ""  # below the river's checkpoints; by default the flow's name
     base: int = 0
     watermarks: dict[str, tuple[int, int]] = {}  # that nodes hold back, at the start and the end of the next epoch
+    heard: dict[str, Said] = {}  # in this epoch, as its report says
 
     def encode(self) -> bytes:
         return with_checksum(msgspec.msgpack.encode(self))

@@ -80,11 +80,14 @@ def _aside_specs(job: Job, inputs: Mapping[str, Topic], suffix: str) -> list[Top
             raise Invalid(f"topic {aside.topic} gets late rows of other types: {known} and {aside.columns}")
     for aside in (aside for stage in job.stages for operator in stage for aside in operator.quarantined.values()):
         columns = inputs[aside.topic].schema if aside.topic in inputs else aside.columns
-        found[quarantine_topic(aside.topic)] = quarantine_schema(columns)
+        messages = aside.topic in inputs and not inputs[aside.topic].backend.has_headers
+        found[quarantine_topic(aside.topic)] = quarantine_schema(columns, messages)
     for withheld in (operator.withheld for stage in job.stages for operator in stage):
         if withheld is not None:
             found[withheld.topic] = withheld.columns
     for reading in job.readings:
-        if reading.max_skew is not None or reading.envelope is not None:
-            found[quarantine_topic(reading.topic)] = quarantine_schema(inputs[reading.topic].schema)
+        topic = inputs[reading.topic]
+        messages = not topic.backend.has_headers  # then anybody may have written anything
+        if reading.max_skew is not None or reading.envelope is not None or messages:
+            found[quarantine_topic(reading.topic)] = quarantine_schema(topic.schema, messages)
     return [TopicSpec(name + suffix, ddl.render(ddl.columns_from_arrow(columns))) for name, columns in found.items()]

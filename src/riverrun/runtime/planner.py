@@ -3,6 +3,9 @@
 An epoch takes from every partition of every topic all rows received up to one moment; of topics of a capture all
 transactions that were whole by then. Which moment, the offsets, and the watermarks before and after are decided here, from
 frame headers, and are the epoch's identity: repeated, it is the same.
+
+A log without headers (Kafka) tells what time it is by being read: what an epoch has heard, its commit says, and counts from
+the next epoch on. One without rows follows when that may change something.
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+import polars as pl
+
 from riverrun.durations import wall_clock
 from riverrun.failpoints import failpoint
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
-from riverrun.kernels.watermark import Watermarks, combined, delayed
+from riverrun.kernels.watermark import HEARD, Said, Watermarks, combined, delayed
 from riverrun.log.topic import Topic
 from riverrun.log.topic_backend import Summary
 from riverrun.position import Position
@@ -22,6 +27,7 @@ from riverrun.runtime.compile.job import Job, Reading, Waiting
 from riverrun.runtime.heard import Hearing
 from riverrun.runtime.plan import UNLIMITED, Limit, Plan, Positions
 from riverrun.runtime.planner_memory import PlannerMemory
+from riverrun.runtime.receipt_cut import ReceiptCut
 from riverrun.runtime.transactions import WholeStep, WholeTransactions
 
 _SHORTEST, _LONGEST = 1_000_000, 60_000_000  # microseconds between two looks whether a window of receive time closes
@@ -38,6 +44,7 @@ class Planner:
         limit: Limit,
         clock: Callable[[], int] = wall_clock,
         transactions: Mapping[str, Topic] | None = None,
+        heard: Callable[[int], Heard] = lambda _: {},
     ) -> None:
         self._job = job
         self._topics = topics
@@ -45,6 +52,9 @@ class Planner:
         self._memory = PlannerMemory(job, memory)
         self._limit = limit
         self._clock = clock
+        self._heard = heard
+        self._read_first = {name: topic for name, topic in topics.items() if not topic.backend.has_headers}
+        self._timed = any(operator.timed for stage in job.stages for operator in stage)
 
     def first(self, start: Mapping[str, Mapping[int, int]] | None = None) -> Plan:
         """Before the first epoch: nothing is read. Without `start`, topics are read from their beginning."""
@@ -71,6 +81,8 @@ class Planner:
     def _following(self, plan: Plan, finish: bool, until: Positions | None, together: Positions | None) -> Plan | None:
         # Taken before the ends are read, so that nothing received up to it can be missed later.
         now = self._clock()
+        rising = {name: topic for name, topic in self._read_first.items() if topic.backend.receipt_rises}
+        settled = {name: topic.backend.settled() for name, topic in rising.items()}
         log_ends = {name: topic.ends() for name, topic in self._topics.items()}
         if not Position(plan.positions) <= log_ends:
             for name, topic in self._topics.items():
@@ -79,7 +91,7 @@ class Planner:
         at_once = together is not None and not Position(together) <= plan.positions
         ends = _bounded(plan, readable, until if not at_once else together)
         behind = not Position(ends) <= plan.positions
-        known = self._memory.recall(plan.memory)
+        known = self._known(plan)
         if not behind and until is not None:
             return None
         if not behind:
@@ -87,11 +99,22 @@ class Planner:
             if not finish and (due is None or due > now):
                 return None
             failpoint("plan.begin")
-            return self._finished(plan, known) if finish else self._advanced(plan, known, plan.positions, now, {})
+            if finish:
+                return self._finished(plan, known)
+            return self._advanced(plan, known, plan.positions, now, {}, settled)
         failpoint("plan.begin")
-        positions, received, taken = self._cut(plan, ends, UNLIMITED if at_once else self._limit)
-        read_all = all(positions[name][p] >= end for name, parts in readable.items() for p, end in parts.items())
-        return self._advanced(plan, known, positions, max(received, now) if read_all else received, taken)
+        limit = UNLIMITED if at_once else self._limit
+        taken: Mapping[str, list[Summary]] = {}
+        if self._read_first:
+            positions, moment = ReceiptCut(self._topics, settled).find(plan.positions, ends, plan.received, limit)
+            received = max(plan.received, moment or 0)
+        else:
+            positions, received, taken = self._cut(plan, ends, limit)
+        if all(positions[name][p] >= end for name, parts in readable.items() for p, end in parts.items()):
+            received = max(received, now)
+        else:
+            settled = dict.fromkeys(settled, received)
+        return self._advanced(plan, known, positions, received, taken, settled)
 
     def empty(self, first: Plan) -> Plan:
         """A first epoch in which nothing happens, for who has to begin with one before there is anything to read."""
@@ -99,7 +122,7 @@ class Planner:
 
     def deadline(self, plan: Plan) -> int | None:
         """When an epoch is due without new rows, in wall-clock microseconds."""
-        return self._due(plan, self._memory.recall(plan.memory))
+        return self._due(plan, self._known(plan))
 
     def _due(self, plan: Plan, known: Mapping[str, Watermarks]) -> int | None:
         due = [value.deadline for value in known.values() if value.deadline is not None]
@@ -107,6 +130,8 @@ class Planner:
         steps = [waiting.hold // 10 for waiting in self._job.waiting if self._waits(waiting, known)]
         if steps:
             due.append(plan.received + min(max(min(steps), _SHORTEST), _LONGEST))
+        if self._timed and any(one.watermark > _reached(plan, source, known) for source, one in known.items()):
+            due.append(plan.received)  # what was heard by reading may close something
         return min(due, default=None)
 
     def _waits(self, waiting: Waiting, known: Mapping[str, Watermarks]) -> bool:
@@ -121,7 +146,25 @@ class Planner:
 
     def watermarks(self, plan: Plan) -> dict[str, Watermarks]:
         """What is remembered of each source's producers, for the status."""
-        return self._memory.recall(plan.memory)
+        return self._known(plan)
+
+    def _known(self, plan: Plan) -> dict[str, Watermarks]:
+        """What is known of each source after an epoch, with what was heard by reading it."""
+        known = self._memory.recall(plan.memory)
+        if not self._read_first or not plan.epoch or plan.final:
+            return known
+        heard, nothing = self._heard(plan.epoch), pl.DataFrame(schema=HEARD)
+        after = dict(known)
+        for reading in self._job.readings:
+            if reading.topic in self._read_first:
+                for node in reading.watermarks:
+                    lines = heard.get(node)
+                    said = nothing if lines is None else pl.DataFrame(lines, schema=HEARD, orient="row")
+                    after[node] = known[node].advance(said, plan.received)
+                if reading.time is None and self._topics[reading.topic].backend.receipt_rises:
+                    # It passes by itself, and not beyond what an open transaction may still bring.
+                    after[reading.id] = replace(after[reading.id], watermark=known[reading.id].watermark)
+        return after
 
     def _sources(self) -> Iterator[str]:
         for reading in self._job.readings:
@@ -138,7 +181,7 @@ class Planner:
         whole = [_transactions(steps) for steps in self._whole.steps(plan.positions, ends)]
         positions = {name: dict(parts) for name, parts in plan.positions.items()}
         taken: dict[str, list[Summary]] = {name: [] for name in self._topics}
-        row_bytes = {name: _bytes_of_a_row(self._topics[name]) for name in captured}
+        row_bytes = {name: self._topics[name].backend.row_bytes() for name in captured}
         rows, size, received = 0, 0, plan.received
         for moment, step in heapq.merge(*streams, *whole, key=lambda item: item[0]):
             if (rows >= limit.rows or size >= limit.size) and moment > received:
@@ -176,10 +219,14 @@ class Planner:
         positions: Mapping[str, Mapping[int, int]],
         received: int,
         taken: Mapping[str, list[Summary]],
+        settled: Mapping[str, int],
     ) -> Plan:
         after: dict[str, Watermarks] = {}
         for reading in self._job.readings:
             start, end = plan.positions[reading.topic], positions[reading.topic]
+            if reading.topic in self._read_first:
+                after |= self._waited(reading, known, start == end, received, settled.get(reading.topic))
+                continue
             hearing = Hearing(reading, self._topics[reading.topic], taken.get(reading.topic, []), start, end)
             after[reading.id] = known[reading.id].advance(hearing.producers(), received)
             if reading.time is None:  # whatever comes later was received later, whoever sends it
@@ -190,9 +237,20 @@ class Planner:
             epoch=plan.epoch + 1,
             received=received,
             positions=positions,
-            watermarks={s: (known[s].watermark, after[s].watermark) for s in self._sources()},
+            watermarks={s: (_reached(plan, s, known), after[s].watermark) for s in self._sources()},
             memory=self._memory.remember(plan.epoch + 1, after),
         )
+
+    def _waited(
+        self, reading: Reading, known: Mapping[str, Watermarks], silent: bool, received: int, settled: int | None
+    ) -> dict[str, Watermarks]:
+        """The watermarks of a source that is heard by reading: with silence, if the epoch has no rows of it; with receive
+        time, which passes by itself, as far as nothing older can come."""
+        nothing = pl.DataFrame(schema=HEARD)
+        after = {node: known[node].advance(nothing, received) if silent else known[node] for node in reading.watermarks}
+        if reading.time is None and settled is not None:
+            after[reading.id] = after[reading.id].raised(min(settled, received))
+        return after
 
     def _finished(self, plan: Plan, known: dict[str, Watermarks]) -> Plan:
         after = {source: value.finished() for source, value in known.items()}
@@ -200,11 +258,14 @@ class Planner:
             epoch=plan.epoch + 1,
             received=plan.received,
             positions=plan.positions,
-            watermarks={source: (known[source].watermark, MAX_TIME) for source in self._sources()},
+            watermarks={source: (_reached(plan, source, known), MAX_TIME) for source in self._sources()},
             memory=self._memory.remember(plan.epoch + 1, after),
             final=True,
         )
 
+
+Heard = Mapping[str, Said]
+"""What an epoch has heard by reading, by watermark: as a manifest has it."""
 
 _Step = WholeStep | tuple[str, Summary]
 
@@ -218,10 +279,9 @@ def _beyond(positions: Positions, ends: Positions) -> list[tuple[str, int, int]]
     return [(n, p, end) for n, parts in ends.items() for p, end in parts.items() if end > positions[n].get(p, 0)]
 
 
-def _bytes_of_a_row(topic: Topic) -> int:
-    """About, from what the topic takes on the disk."""
-    offsets = sum(topic.ends().values()) - sum(topic.begins().values())
-    return int(topic.backend.statistics()["bytes"] // max(offsets, 1))
+def _reached(plan: Plan, source: str, known: Mapping[str, Watermarks]) -> int:
+    """The watermark that an epoch has left: what it was told by being read counts only now."""
+    return plan.watermarks[source][1] if source in plan.watermarks else known[source].watermark
 
 
 def _passes(reading: Reading, watermarks: Mapping[str, int]) -> bool:

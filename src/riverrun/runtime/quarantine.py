@@ -5,16 +5,21 @@ They are written to `<topic>.quarantine` with where they stand and what is wrong
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from riverrun.columns import OFFSET, PARTITION, RECEIVED
+from riverrun.columns import ERROR, MESSAGE, MESSAGE_KEY, OFFSET, PARTITION, POSITION, RECEIVED
 from riverrun.durations import show
+from riverrun.log.topic_backend import Undecodable
 from riverrun.runtime.compile.job import Reading
 from riverrun.runtime.packing import as_stream
+
+_OWN = (ERROR, POSITION, MESSAGE, MESSAGE_KEY)
 
 
 def quarantine_topic(topic: str) -> str:
@@ -22,10 +27,11 @@ def quarantine_topic(topic: str) -> str:
     return f"{topic}.quarantine"
 
 
-def quarantine_schema(topic: pa.Schema) -> pa.Schema:
-    """The columns of a quarantine topic."""
-    columns = [field.with_nullable(True) for field in topic]
-    return pa.schema([*columns, ("_error", pa.string()), ("_position", pa.string())])
+def quarantine_schema(topic: pa.Schema, messages: bool = False) -> pa.Schema:
+    """The columns of a quarantine topic; where `messages` can be no rows at all, with what those are."""
+    columns = [field.with_nullable(True) for field in topic if field.name not in _OWN]
+    bodies = [(MESSAGE_KEY, pa.binary()), (MESSAGE, pa.binary())] if messages else []
+    return pa.schema([*columns, (ERROR, pa.string()), (POSITION, pa.string()), *bodies])
 
 
 def is_ahead(
@@ -52,8 +58,24 @@ def admit(reading: Reading, rows: pa.Table, times: pa.ChunkedArray) -> tuple[pa.
 
 def quarantine_message(reading: Reading, rows: pa.Table) -> bytes:
     """Rows with `_error` for the quarantine topic, as the driver gets them."""
-    rows = rows.append_column("_position", positions(reading.topic, rows))
+    error, position = rows.column(rows.num_columns - 1), positions(reading.topic, rows)
+    rows = rows.select(
+        [name for name in rows.column_names if name not in _OWN]
+    )  # which one of quarantined rows has, too
+    rows = rows.append_column(ERROR, error).append_column(POSITION, position)
     return msgspec.msgpack.encode((reading.topic, reading.id, as_stream(rows)))
+
+
+def undecodable_message(reading: Reading, schema: pa.Schema, messages: Sequence[Undecodable]) -> bytes:
+    """Messages that are no rows, for the quarantine topic, as the driver gets them."""
+    columns = {field.name: pa.nulls(len(messages), field.type) for field in schema}
+    columns[ERROR] = pa.array([message.error for message in messages], pa.string())
+    places = [f"{reading.topic}@{message.partition}:{message.offset}" for message in messages]
+    columns[POSITION] = pa.array(places, pa.string())
+    columns[MESSAGE_KEY] = pa.array([message.key for message in messages], pa.binary())
+    columns[MESSAGE] = pa.array([message.value for message in messages], pa.binary())
+    columns["_time"] = pa.array([message.received for message in messages], pa.int64())
+    return msgspec.msgpack.encode((reading.topic, reading.id, as_stream(pa.table(columns))))
 
 
 def positions(topic: str, rows: pa.Table) -> pa.ChunkedArray:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,15 +15,17 @@ import pyarrow.compute as pc
 from riverrun.columns import DELETED, KEY, OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.kernels.kernel import MAX_TIME
 from riverrun.log.topic import Topic
+from riverrun.log.topic_backend import Contents, PromiseMade, Undecodable
 from riverrun.runtime.compile.job import SQL_TYPES, Branch, Job, Reading
 from riverrun.runtime.compile.row_id import partition_in_flow
 from riverrun.runtime.control import Control, Report
 from riverrun.runtime.device_clocks import clock_offsets
 from riverrun.runtime.enveloped import open_messages
+from riverrun.runtime.heard import columns_heard, heard_in_promises, heard_of
 from riverrun.runtime.manifest import manifest_before
 from riverrun.runtime.packing import QUARANTINE, Dispatch
 from riverrun.runtime.plan import Plan
-from riverrun.runtime.quarantine import admit, quarantine_message
+from riverrun.runtime.quarantine import admit, quarantine_message, undecodable_message
 from riverrun.runtime.task import Tasks
 from riverrun.views import Last
 
@@ -78,21 +82,34 @@ class LogSource:
 
     def read(self, parts: Sequence[Range]) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Read. Gives the rows that Spark has to compute with, and the origin they are of."""
-        for part in parts:
-            readings = [reading for reading in self._job.readings if reading.topic == part.topic]
-            chunks = _chunks(self._topics[part.topic], part, _used(self._job, readings))
+        for name, group in _by_topic(parts, self._topics):
+            topic = self._topics[name]
+            readings = [reading for reading in self._job.readings if reading.topic == name]
+            chunks = _chunks(topic, group, _used(self._job, readings, topic.backend.has_headers))
             while True:
                 begun = time.perf_counter_ns()
-                rows = next(chunks, None)
-                self.report.spend(part.topic, (time.perf_counter_ns() - begun) // 1000)
-                if rows is None:
+                chunk = next(chunks, None)
+                self.report.spend(name, (time.perf_counter_ns() - begun) // 1000)
+                if chunk is None:
                     break
                 for reading in readings:
-                    admitted = self._admitted(reading, rows)
+                    admitted = self._taken(reading, topic, chunk)
                     if admitted is not None:
                         yield reading.origin, admitted
 
-    def _admitted(self, reading: Reading, rows: pa.Table) -> pa.RecordBatch | None:
+    def _taken(self, reading: Reading, topic: Topic, chunk: _Chunk) -> pa.RecordBatch | None:
+        """What a source makes of a chunk: its rows, and what else was among them."""
+        if chunk.promises:
+            self.report.hear(reading.id, heard_in_promises(reading, topic.spec, chunk.promises))
+        if chunk.undecodable:
+            message = undecodable_message(reading, topic.schema, chunk.undecodable)
+            self._outbox.message(0, QUARANTINE, message)
+            self.report.count(
+                reading.id, "topic", {"read": len(chunk.undecodable), "quarantined": len(chunk.undecodable)}
+            )
+        return self._admitted(reading, topic, chunk.rows) if chunk.rows.num_rows else None
+
+    def _admitted(self, reading: Reading, topic: Topic, rows: pa.Table) -> pa.RecordBatch | None:
         """Rows of a chunk as one source sees them, put on their branches. A stream does not see tombstones."""
         if not reading.is_table and (deleted := rows.column(DELETED).to_numpy()).any():
             rows = rows.filter(pa.array(~deleted))
@@ -110,6 +127,9 @@ class LogSource:
         self.report.count(reading.id, "topic", counts)
         if not good.num_rows:
             return None
+        if not topic.backend.has_headers:
+            for node, heard in heard_of(reading, topic.spec, good).items():
+                self.report.hear(node, heard)
         for clock in reading.clocks:
             self.report.clocks.setdefault(clock.id, {}).update(clock_offsets(clock, good))
         carried = _carried(reading, good, _event_time(reading, good))
@@ -118,13 +138,14 @@ class LogSource:
         return carried if self._job.in_spark(reading.origin) else None
 
 
-def _used(job: Job, readings: Sequence[Reading]) -> list[str] | None:
+def _used(job: Job, readings: Sequence[Reading], has_headers: bool) -> list[str] | None:
     """The columns of a topic that its sources need; None: all of them, since rows may be quarantined as they are."""
     if any(reading.max_skew is not None or reading.envelope is not None for reading in readings):
         return None
     used = [DELETED, PARTITION, OFFSET]
     for reading in readings:
         used += [reading.time, TIME] if reading.time else [RECEIVED]
+        used += [] if has_headers else columns_heard(reading)
         used += [name for clock in reading.clocks for name in (clock.sent, *clock.by, RECEIVED)]
         if job.in_spark(reading.origin):
             used += [*reading.columns.names, RECEIVED, KEY]
@@ -158,15 +179,41 @@ def _carried(reading: Reading, rows: pa.Table, times: pa.ChunkedArray) -> pa.Rec
     return pa.table(columns).combine_chunks().to_batches()[0]
 
 
-def _chunks(topic: Topic, part: Range, columns: list[str] | None) -> Iterator[pa.Table]:
-    """Rows of a range, small frames put together."""
-    pending: list[pa.RecordBatch] = []
+class _Chunk(NamedTuple):
+    """Some rows of a topic, and what else lies among them."""
+
+    rows: pa.Table
+    promises: Sequence[PromiseMade]
+    undecodable: Sequence[Undecodable]
+
+
+def _by_topic(parts: Sequence[Range], topics: Mapping[str, Topic]) -> Iterator[tuple[str, list[Range]]]:
+    """What is read together: a range; or all partitions of a topic that is far away, where each would be waited for."""
+    for name, group in groupby(parts, lambda part: part.topic):
+        if topics[name].backend.has_headers:
+            yield from ((name, [part]) for part in group)
+        else:
+            yield name, list(group)
+
+
+def _chunks(topic: Topic, parts: Sequence[Range], columns: list[str] | None) -> Iterator[_Chunk]:
+    """Rows of ranges of several partitions, small frames put together."""
+    start, end = {part.partition: part.start for part in parts}, {part.partition: part.end for part in parts}
+    pending: list[Contents] = []
     rows = 0
-    for batch in topic.batches({part.partition: part.start}, {part.partition: part.end}, columns):
-        pending.append(batch)
-        rows += batch.num_rows
+    for contents in topic.backend.contents(start, end, columns):
+        pending.append(contents)
+        rows += contents.rows.num_rows
         if rows >= _BATCH_ROWS:
-            yield pa.Table.from_batches(pending)
+            yield _chunk(pending)
             pending, rows = [], 0
     if pending:
-        yield pa.Table.from_batches(pending)
+        yield _chunk(pending)
+
+
+def _chunk(parts: Sequence[Contents]) -> _Chunk:
+    return _Chunk(
+        pa.Table.from_batches([part.rows for part in parts]),
+        [promise for part in parts for promise in part.promises],
+        [message for part in parts for message in part.undecodable],
+    )

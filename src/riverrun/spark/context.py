@@ -48,8 +48,10 @@ class RunContext:
 
     def compile(self, shards: int) -> RunContext:
         """The same with the flow made ready; Spark is waited for only where nobody else can tell a type."""
-        engine = self.river.settings.expressions
-        return replace(self, compiled=compile_flow(self.flow, shards, SparkAnalyst(lambda: self.spark), engine))
+        engine, analyst = self.river.settings.expressions, SparkAnalyst(lambda: self.spark)
+        job = compile_flow(self.flow, shards, analyst, engine)
+        analyst.check(job)
+        return replace(self, compiled=job)
 
     @property
     def job(self) -> Job:
@@ -78,6 +80,7 @@ class RunContext:
             slices=cores(),
             on_one_machine=self.starting.is_local,
             rebuild=rebuild,
+            log=self.river.log_with_secrets,
         )
 
     def surroundings(self, who: str, patience: Patience, progress: RunProgress) -> Surroundings:

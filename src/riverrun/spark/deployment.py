@@ -34,6 +34,7 @@ class Deployment:
     on_one_machine: bool
     exchange: str | None = None  # a directory that all tasks see; None: rows travel inside Spark
     rebuild: int | None = None  # its token
+    log: str | None = None  # where topics are, if not in the river
 
     @property
     def state(self) -> str:
@@ -79,7 +80,7 @@ class Worker:
     def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
         self.tasks = Tasks(deployment.job)
-        self._river = River(deployment.river)
+        self._river = River(deployment.river, log=deployment.log)
 
     def topics(self) -> dict[str, Topic]:
         """The topics that the job reads."""

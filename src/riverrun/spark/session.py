@@ -150,7 +150,9 @@ def _living_gateway() -> Any:
 
 def _start_workers(spark: SparkSession) -> None:
     try:
-        spark.range(0, cores(), 1, cores()).mapInArrow(_same, "id bigint").toArrow()
+        # The rows stay in Spark. Were they read here, a process that ends meanwhile would be aborted in Arrow's code.
+        started = spark.range(0, cores(), 1, cores()).mapInArrow(_same, "id bigint")
+        started.write.format("noop").mode("overwrite").save()
     except Exception:  # the first epoch will start them, or say what is wrong
         pass
 
@@ -207,7 +209,11 @@ def _beside(spark: SparkSession) -> SparkSession:
 
 def _defaults(master: str, settings: Settings) -> dict[str, str]:
     directory = private_directory()
-    own = {"spark.local.dir": directory, "spark.python.unix.domain.socket.dir": directory}
+    own = {
+        "spark.local.dir": directory,
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": directory,
+    }
     return {
         **({**_ON_ONE_MACHINE, **own} if is_local(master) else {}),
         **_sql_defaults(),
@@ -218,7 +224,6 @@ def _defaults(master: str, settings: Settings) -> dict[str, str]:
         "spark.driver.memory": f"{settings.driver_memory >> 20}m",
         "spark.sql.warehouse.dir": f"{directory}/warehouse",
         "spark.python.daemon.module": "riverrun.spark.daemon",
-        "spark.python.unix.domain.socket.enabled": "true",
     }
 
 

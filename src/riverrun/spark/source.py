@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -23,10 +24,11 @@ from riverrun.runtime.checkpoint import check_same
 from riverrun.runtime.control import Control
 from riverrun.runtime.epoch import compute_epoch, pack_result
 from riverrun.runtime.exchange import Exchange
+from riverrun.runtime.manifest import manifest_before
 from riverrun.runtime.packing import CONTROL, REPORT, Packer
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.plan import Plan
-from riverrun.runtime.planner import Planner
+from riverrun.runtime.planner import Heard, Planner
 from riverrun.runtime.source import LogSource, Range, control, ranges
 from riverrun.runtime.transactions import WholeTransactions
 from riverrun.runtime.transit import leave_error, report_errors
@@ -60,8 +62,14 @@ class LogPlanner:
     def __init__(self, deployment: Deployment, topics: Mapping[str, Topic], transactions: Mapping[str, Topic]) -> None:
         self._deployment = deployment
         self._whole = WholeTransactions(topics, transactions)
+        self._topics = topics
         self._planner = Planner(
-            deployment.job, topics, f"{deployment.home}/planner", deployment.limit, transactions=transactions
+            deployment.job,
+            topics,
+            f"{deployment.home}/planner",
+            deployment.limit,
+            transactions=transactions,
+            heard=lru_cache(maxsize=1)(self._heard),
         )
 
     def first(self) -> Plan:
@@ -106,7 +114,7 @@ class LogPlanner:
         if plan.begin is not None:
             before = replace(before, positions=plan.begin)
         failpoint("plan.logged")
-        parts = balance(ranges(before, plan), self._deployment.slices)
+        parts = balance(ranges(before, plan), self._deployment.slices, self._topics)
         told = msgspec.msgpack.encode(self._control(before, plan))
         whole = len(parts) == 1 and not self._deployment.job.needs_spark
         return [Slice(part, None if number else told, plan.epoch, whole) for number, part in enumerate(parts)]
@@ -117,6 +125,12 @@ class LogPlanner:
         if before.epoch and before.epoch == last.epoch:
             check_same(before.positions, last, flow)
         return control(before, plan, last, flow, self._deployment.state)
+
+    def _heard(self, epoch: int) -> Heard:
+        """What the commit of an epoch says that its rows have told."""
+        last = Patience(f"flow {self._deployment.flow}", tries=_TRIES).through(self._last)
+        manifest = manifest_before(last, epoch, self._deployment.flow)
+        return {} if manifest is None else manifest.heard
 
     def _last(self) -> Last:
         with open_store(self._deployment.views, create=False) as store:
@@ -190,23 +204,29 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
         yield structs.packed(packer.batch())
 
 
-def balance(ranges: list[Range], slices: int) -> list[list[Range]]:
-    """At most `slices` lists of about the same number of offsets; there is always one, for the control."""
-    total = sum(part.end - part.start for part in ranges)
-    share = max(-(-total // slices), _LEAST)
+def balance(ranges: list[Range], slices: int, topics: Mapping[str, Topic]) -> list[list[Range]]:
+    """At most `slices` lists of about the same number of rows; there is always one, for the control."""
+    counts = [_count(topics[part.topic], part) for part in ranges]
+    share = max(-(-sum(counts) // slices), _LEAST)
     out: list[list[Range]] = [[]]
     room = share
-    for part in ranges:
+    for part, count in zip(ranges, counts, strict=True):
+        grain = topics[part.topic].backend.grain
         at = part.start
         while at < part.end:
             if room <= 0:
                 out.append([])
                 room = share
-            step = min(part.end - at, room)
+            reach = at + (part.end - part.start) * room // max(count, 1)  # offsets that have so many rows
+            step = min(part.end, max(reach // grain * grain, (at // grain + 1) * grain)) - at
             out[-1].append(Range(part.topic, part.partition, at, at + step))
             at += step
-            room -= step
+            room -= -(-step * count // (part.end - part.start))
     return out
+
+
+def _count(topic: Topic, part: Range) -> int:
+    return topic.backend.count({part.partition: part.start}, {part.partition: part.end})
 
 
 def _wait(topics: WholeTransactions, plan: Plan, timeout: float) -> None:

@@ -30,10 +30,11 @@ from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.compiler import compile_flow
 from riverrun.runtime.epoch import compute_epoch
 from riverrun.runtime.ledger import entries
+from riverrun.runtime.manifest import manifest_before
 from riverrun.runtime.opening import topic_of
 from riverrun.runtime.outputs import declare_views, output_specs
 from riverrun.runtime.plan import Limit, Plan
-from riverrun.runtime.planner import Planner
+from riverrun.runtime.planner import Heard, Planner
 from riverrun.runtime.task import Tasks
 from riverrun.testing.result import EpochSeen, Result, appendable, moment, topic_rows, view_changes, view_rows
 from riverrun.testing.script import Advance, Append, Crash, Delete, Process, Step, Tick
@@ -119,7 +120,8 @@ class LocalRun:
             topic.raise_fence(flow.name, fence)
         self._committer = Committer(flow, self._job, self._store, self._outputs, self._home, "", fence)
         read = {reading.topic: self._inputs[reading.topic] for reading in self._job.readings}
-        self._planner = Planner(self._job, read, f"{self._home}/planner", Limit(self._max_rows), self._clock)
+        limit = Limit(self._max_rows)
+        self._planner = Planner(self._job, read, f"{self._home}/planner", limit, self._clock, heard=self._heard)
         if not self._plans:
             self._plans.append(json.dumps(self._planner.first().to_json()))
 
@@ -200,6 +202,11 @@ class LocalRun:
         failpoints.arm("")
         self._store.close()
         self._start()
+
+    def _heard(self, epoch: int) -> Heard:
+        last = self._store.last(self._flow.name)
+        manifest = manifest_before(last, epoch, self._flow.name)
+        return manifest.heard if manifest else {}
 
     def _epoch(self, before: Plan, plan: Plan) -> None:
         last = self._store.last(self._flow.name)

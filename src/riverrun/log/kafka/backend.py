@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,39 +26,54 @@ from riverrun.log.kafka.cluster import Cluster
 from riverrun.log.kafka.entry import CatalogueEntry
 from riverrun.log.kafka.messages import (
     Incoming,
-    Undecodable,
     Understood,
     promise_message,
     row_messages,
     understand,
 )
 from riverrun.log.kafka.named_writer import NamedWriter
-from riverrun.log.kafka.reader import read_messages
+from riverrun.log.kafka.reader import first_message, read_messages
 from riverrun.log.kafka.refusals import refusal
 from riverrun.log.kafka.values import values_of
 from riverrun.log.kafka.writer import Superseded
 from riverrun.log.producers import Claim, turn_of
 from riverrun.log.read_range import check_range
 from riverrun.log.statistics import RATE_WINDOW
-from riverrun.log.topic_backend import Summary, TopicBackend
+from riverrun.log.topic_backend import Contents, Summary, TopicBackend
 from riverrun.log.wake import Bell
 
 log = logging.getLogger("riverrun.log")
 
 _TRIES = 3
+_CLOCKS = 1_000_000  # microseconds that a broker's clock may be behind ours
+_SAMPLED = 64  # messages of a partition that tell how long rows are
+_REMEMBERED = 60.0  # seconds for which they do
+
+
+class _Sizes(NamedTuple):
+    """What a sample of messages says, and until when it is believed."""
+
+    rows: float  # of a message
+    bytes: float  # of a row
+    until: float
 
 
 class KafkaBackend(TopicBackend):
     """A topic of a cluster, as its catalogue describes it."""
 
+    has_headers = False
+
     def __init__(self, cluster: Cluster, entry: CatalogueEntry) -> None:
         super().__init__(entry.spec, entry.version, entry.schemas)
+        self.receipt_rises = not entry.foreign  # what others made may have times that producers wrote
         self.cluster = cluster
         self.topic = cluster.prefix + entry.spec.name  # its name in Kafka
         self.topic_id = entry.id
         self.values = values_of(self.spec, self.schemas, self.version)
         self.undecodable = 0  # messages that were passed over, by this handle
         self.row_bits = ROW_BITS if self.values.whole_batches else 0
+        self.grain = 1 << self.row_bits
+        self._sizes = _Sizes(1.0, 0.0, 0.0)
         self._connection = cluster.connection
         self._turn = int.from_bytes(os.urandom(2), "little")
         self._counting = threading.Lock()
@@ -156,17 +171,18 @@ class KafkaBackend(TopicBackend):
     def batches(
         self, start: Mapping[int, int], end: Mapping[int, int], columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
+        for part in self.contents(start, end, columns):
+            if part.rows.num_rows:
+                yield part.rows
+
+    def contents(
+        self, start: Mapping[int, int], end: Mapping[int, int], columns: Sequence[str] | None = None
+    ) -> Iterator[Contents]:
         decoder = self.decoder(columns)
         for understood, _ in self._understood(start, end):
             with self._counting:
                 self.undecodable += len(understood.undecodable)
-            if understood.rows.num_rows:
-                yield decoder.show(understood.rows)
-
-    def refused(self, start: Mapping[int, int], end: Mapping[int, int]) -> Iterator[Undecodable]:
-        """The messages of a range that are no rows: bytes, position, error. `batches` passes over them."""
-        for understood, _ in self._understood(start, end):
-            yield from understood.undecodable
+            yield Contents(decoder.show(understood.rows), understood.promises, understood.undecodable)
 
     def shown(self, messages: Sequence[Any]) -> Understood:
         """What messages of this topic are, as a client gave them."""
@@ -228,6 +244,46 @@ class KafkaBackend(TopicBackend):
             received=received["max"].as_py(),
             maxima=producer_maxima(rows, self.spec),
         )
+
+    def count(self, start: Mapping[int, int], end: Mapping[int, int]) -> int:
+        """By the offsets of messages, which commits have too; of batches by how many rows they have of late."""
+        messages = super().count(start, end) >> self.row_bits
+        return round(messages * self._sampled().rows) if self.row_bits else messages
+
+    def row_bytes(self) -> int:
+        return round(self._sampled().bytes)
+
+    def _sampled(self) -> _Sizes:
+        """What the newest messages are like."""
+        if self._sizes.until < time.monotonic():
+            ends, begins = self.ends(), self.begins()
+            low = {p: max(begins[p], end - (_SAMPLED << self.row_bits)) for p, end in ends.items()}
+            messages = rows = size = 0
+            for understood, sizes in self._understood(low, ends):
+                rows += understood.rows.num_rows
+                size += sum(sizes.values())
+                messages += len(pc.unique(pc.bit_wise_and(understood.rows.column(OFFSET), -self.grain)))
+            until = time.monotonic() + (_REMEMBERED if rows else 0)
+            self._sizes = _Sizes(rows / max(messages, 1) if rows else 1.0, size / max(rows, 1), until)
+        return self._sizes
+
+    def first_received(self, partition: int, start: int, end: int) -> int | None:
+        first = first_message(self._connection, self.topic, partition, start >> self.row_bits)
+        if first is None or first.offset() << self.row_bits >= end:
+            return None
+        return int(first.timestamp()[1]) * 1000
+
+    def settled(self) -> int:
+        """What was received before now can be read, but for transactions that are open: these hold it back to their first
+        message. Brokers have clocks of their own, which are believed to be a second behind at most."""
+        moment = wall_clock() - _CLOCKS
+        stable = self._connection.offsets(self.topic, self.spec.partitions, "stable")
+        last = self._connection.offsets(self.topic, self.spec.partitions, "last")
+        for partition in (p for p in last if last[p] > stable[p]):
+            first = first_message(self._connection, self.topic, partition, stable[partition], committed=False)
+            if first is not None:
+                moment = min(moment, int(first.timestamp()[1]) * 1000)
+        return moment
 
     def offsets_at(self, moment: int) -> dict[int, int]:
         raise refusal("offsets_at", f"topic {self.name}")

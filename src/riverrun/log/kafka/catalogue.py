@@ -189,8 +189,6 @@ def _check(spec: TopicSpec) -> None:
         raise refusal("archive", subject)
     if not isinstance(spec.fsync, Unset) and spec.fsync != "batch":
         raise refusal("fsync", subject)
-    if spec.compact is True and spec.null_keys is True:
-        raise refusal("null_keys", subject)
     if spec.compact is True and spec.format == "arrow":
         raise Invalid(
             f'{subject}: format="arrow" puts many rows into one message, and Kafka compacts messages',

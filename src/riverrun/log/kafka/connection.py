@@ -55,7 +55,7 @@ class KafkaConnection:
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._admin: Any = None
-        self._idle: list[Any] = []
+        self._idle: dict[bool, list[Any]] = {True: [], False: []}
         self._closing: list[Callable[[], Any]] = []
         self._closed = False
         self._said = ""  # the last thing a client could not do
@@ -63,7 +63,7 @@ class KafkaConnection:
     def check(self) -> None:
         """`Closed` after `close`. In a fork the parent's clients are let alone: their threads are not here."""
         if self._pid != os.getpid():
-            LEFT_TO_THE_PARENT.extend([self._admin, *self._idle])
+            LEFT_TO_THE_PARENT.extend([self._admin, *self._idle[True], *self._idle[False]])
             self._start()
         if self._closed:
             raise Closed(f"the connection to Kafka at {self.brokers} is closed")
@@ -200,18 +200,20 @@ class KafkaConnection:
             self._forget_admin()
 
     @contextmanager
-    def reader(self) -> Iterator[Any]:
-        """A consumer to assign partitions to, kept for the next one who wants it: a new one takes long to begin."""
+    def reader(self, committed: bool = True) -> Iterator[Any]:
+        """A consumer to assign partitions to, kept for the next one who wants it: a new one takes long to begin. Not
+        `committed`, it sees messages of transactions that are open, too."""
         self.check()
+        idle = self._idle[committed]
         with self._lock:
-            consumer = self._idle.pop() if self._idle else None
+            consumer = idle.pop() if idle else None
         if consumer is None:
             consumer = kafka().Consumer(
                 self.options(
                     group_id="riverrun",  # none is joined
                     enable_auto_commit=False,
                     auto_offset_reset="error",
-                    isolation_level="read_committed",
+                    isolation_level="read_committed" if committed else "read_uncommitted",
                     enable_partition_eof=True,
                     check_crcs=True,
                     fetch_wait_max_ms=10,
@@ -228,9 +230,9 @@ class KafkaConnection:
                 consumer.close()
             else:
                 with self._lock:
-                    keep = not self._closed and len(self._idle) < 4
+                    keep = not self._closed and len(idle) < 4
                     if keep:
-                        self._idle.append(consumer)
+                        idle.append(consumer)
                 if not keep:
                     consumer.close()
 
@@ -252,8 +254,8 @@ class KafkaConnection:
             if self._closed:
                 return
             self._closed = True
-            acts, idle = self._closing, self._idle
-            self._closing, self._idle = [], []
+            acts, idle = self._closing, [*self._idle[True], *self._idle[False]]
+            self._closing, self._idle = [], {True: [], False: []}
         for found in acts:
             act = found()
             if act is not None:

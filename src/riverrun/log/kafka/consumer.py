@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from riverrun.durations import Duration, seconds
-from riverrun.errors import Closed, Fenced, Invalid, OutOfRange, RiverrunError
+from riverrun.errors import Fenced, OutOfRange, RiverrunError
 from riverrun.log.assignment import Slot
 from riverrun.log.consumer import Consumer
 from riverrun.log.coordinated_consumer import first_offsets
@@ -29,7 +29,6 @@ from riverrun.log.kafka.backend import KafkaBackend
 from riverrun.log.kafka.client import kafka
 from riverrun.log.kafka.cluster import Cluster
 from riverrun.log.kafka.groups import KafkaGroups
-from riverrun.log.read_range import check_range
 from riverrun.log.topic import Start, Topic
 from riverrun.position import Position
 from riverrun.settings import Settings
@@ -53,13 +52,10 @@ class KafkaConsumer(Consumer):
         timeout: float | None,
         settings: Settings,
     ) -> None:
-        super().__init__(group, timeout)
+        super().__init__(group, topics(), timeout)
         self._cluster = cluster
         self._connection = cluster.connection
         self._find_topics = topics
-        self._topics = topics()
-        self._pid = os.getpid()
-        self._closed = False
         self._reached: dict[Slot, int] = {}  # after everything that was yielded
         self._clean: dict[Slot, int] = {}  # where reading began, or what was committed since
         self._saved: set[Slot] = set()  # whether that is the group's offset
@@ -92,9 +88,6 @@ class KafkaConsumer(Consumer):
         )
         self._connection.at_close(weakref.WeakMethod(self.close))
         self._subscribe()
-
-    def __repr__(self) -> str:
-        return f"<consumer of group {self.group}: {', '.join(self._topics) or 'no topics yet'}>"
 
     @property
     def assignment(self) -> dict[str, list[int]]:
@@ -307,19 +300,3 @@ class KafkaConsumer(Consumer):
             f"group {self.group}: partitions went to another member before the commit ({what})",
             hint="Their rows are delivered again; go on with poll",
         )
-
-    def _check_position(self, offsets: Mapping[Slot, int]) -> None:
-        for (name, partition), offset in offsets.items():
-            if name not in self._topics:
-                raise Invalid(f"this consumer of group {self.group} does not read topic {name}")
-            ends = self._topics[name].ends()
-            check_range(name, {partition: offset}, dict.fromkeys(ends, 0), ends)
-
-    def _check_usable(self) -> None:
-        if self._pid != os.getpid():
-            raise Invalid(
-                f"a consumer of group {self.group} was made in process {self._pid} and used in its fork {os.getpid()}",
-                hint="Make the consumer in the process that uses it",
-            )
-        if self._closed:
-            raise Closed(f"the consumer of group {self.group} is closed")

@@ -18,6 +18,7 @@ from riverrun import calendar, ddl
 from riverrun.errors import Invalid
 from riverrun.json_faults import BAD_JSON, json_fault, repeated_name
 from riverrun.log.json_rows import plain_values
+from riverrun.log.kafka.json_columns import decode_columns, encode_columns
 from riverrun.log.kafka.values import Decoded, Values
 from riverrun.log.row_types import row_struct
 from riverrun.log.rows import LARGEST_FLOAT, TEMPORAL
@@ -38,19 +39,25 @@ class JsonValues(Values):
         self._times = TimeForms(spec.naive, spec.times)
         # A key may be in the message's key only.
         not_null = [column.name for column in self.columns if not column.nullable and column.name not in spec.key]
-        required = [*not_null, *([spec.time] if spec.time else [])]
-        self._decode = msgspec.json.Decoder(row_struct(self.columns, self._times, required, foreign=True)).decode
+        self._required = {*not_null, *([spec.time] if spec.time else [])}
+        self._decode = msgspec.json.Decoder(row_struct(self.columns, self._times, self._required, foreign=True)).decode
         self._encode = msgspec.json.Encoder().encode
         self._getters = [attrgetter(f"c{i}") for i in range(len(self.columns))]
         self._names = [b'"' + column.name.encode() + b'"' for column in self.columns]
         self._is_nested = any(pa.types.is_nested(field.type) for field in self.schema)
 
     def encode(self, rows: pa.RecordBatch) -> list[bytes]:
-        columns = [_written(calendar.clamp(column)) for column in rows.columns]
-        names = rows.schema.names
+        names, clamped = rows.schema.names, [calendar.clamp(column) for column in rows.columns]
+        written = encode_columns(pa.RecordBatch.from_arrays(clamped, names))
+        if written is not None:
+            return written
+        columns = list(map(_written, clamped))
         return [self._encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
 
     def decode(self, values: Sequence[bytes], versions: Sequence[int]) -> Decoded:
+        rows = decode_columns(values, self.schema, self._required)
+        if rows is not None:
+            return Decoded(rows, list(range(len(values))), {})
         bad: dict[int, str] = {}
         try:
             structs, kept = list(map(self._decode, values)), list(range(len(values)))

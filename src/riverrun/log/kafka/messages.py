@@ -22,11 +22,13 @@ from riverrun.log.kafka.arrow_values import ROW_BITS, ArrowValues
 from riverrun.log.kafka.values import Values
 from riverrun.log.rows import key_text
 from riverrun.log.stored_spec import StoredSpec
+from riverrun.log.topic_backend import PromiseMade, Undecodable
 
 PROMISE = "riverrun-promise"
 _TIME = "riverrun-time"
 _SCHEMA = "riverrun-schema"
 _PROMISE_KEY = "riverrun.promise:"
+_NULL_KEY = b"riverrun.null"  # of a row without a key where Kafka wants one, since it compacts
 
 Headers = list[tuple[str, bytes]]
 
@@ -63,26 +65,6 @@ class Incoming(NamedTuple):
         )
 
 
-class PromiseMade(NamedTuple):
-    """Nothing older than these times comes from these producers."""
-
-    partition: int
-    offset: int
-    received: int
-    maxima: Mapping[str, int]
-
-
-class Undecodable(NamedTuple):
-    """A message that is no row of the topic, for quarantine: where it is, what it has, and why it is none."""
-
-    partition: int
-    offset: int
-    received: int
-    key: bytes | None
-    value: bytes | None
-    error: str
-
-
 class Understood(NamedTuple):
     """What messages are: rows (with `_partition`, `_offset`, `_received`, for `Decoder.show`), promises, and neither."""
 
@@ -111,8 +93,9 @@ def row_messages(batch: pa.RecordBatch, values: Values, next_partition: int) -> 
             deleted = part.column("_deleted").to_pylist()
             bodies = [None if gone else body for gone, body in zip(deleted, bodies, strict=True)]
         headers = _headers(part, values)
+        without = _NULL_KEY if spec.compact else None
         for key, body, header in zip(keys, bodies, headers, strict=True):
-            yield OutgoingMessage(partition, None if key is None else key.encode(), body, header)
+            yield OutgoingMessage(partition, without if key is None else key.encode(), body, header)
 
 
 def _headers(part: pa.RecordBatch, values: Values) -> list[Headers | None]:
@@ -228,8 +211,10 @@ def _keys(
 
 
 def _parts(key: bytes | None, count: int) -> list[str | None]:
-    if key is None or count == 1:
-        return [None if key is None else key.decode()] * count
+    if key is None or key == _NULL_KEY:
+        return [None] * count
+    if count == 1:
+        return [key.decode()]
     found = json.loads(key.decode(), strict=False)
     if not isinstance(found, list) or len(found) != count:
         raise ValueError(f"not a JSON array of {count} values")

@@ -38,11 +38,7 @@ def read_messages(
             if came:
                 deadline = time.monotonic() + connection.patience
             elif time.monotonic() > deadline:
-                raise Transient(
-                    f"topic {topic}: Kafka at {connection.brokers} has sent nothing for {connection.patience:g} s"
-                    + (f" ({connection.said})" if connection.said else ""),
-                    hint="Is the broker running?",
-                )
+                raise _silence(connection, topic)
             done = []
             for message in came:
                 partition = message.partition()
@@ -52,9 +48,8 @@ def read_messages(
                         if message.offset() >= left.get(partition, 0):
                             done.append(partition)
                         continue
-                    if error.name() in ("_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_RESOLVE"):
-                        continue  # it goes on by itself when a broker is back
-                    raise connection.failed(client.KafkaException(error), f"topic {topic} cannot be read", topic)
+                    _check(connection, topic, error)
+                    continue
                 if partition not in left:
                     continue
                 offset = message.offset()
@@ -72,6 +67,43 @@ def read_messages(
                 deadline = time.monotonic() + connection.patience
         if gathered:
             yield sorted(gathered, key=_partition)
+
+
+def first_message(
+    connection: KafkaConnection, topic: str, partition: int, offset: int, committed: bool = True
+) -> Any | None:
+    """The first message at or behind an offset, also of an open transaction where not only `committed` ones count; None where
+    there is none. `Transient` where nobody answers: that is not the same."""
+    client = kafka()
+    with connection.reader(committed) as consumer:
+        consumer.assign([client.TopicPartition(topic, partition, offset)])
+        deadline = time.monotonic() + connection.patience
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.1)
+            connection.check()
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                return message
+            if error.name() in ("_PARTITION_EOF", "_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
+                return None
+            _check(connection, topic, error)
+    raise _silence(connection, topic)
+
+
+def _check(connection: KafkaConnection, topic: str, error: Any) -> None:
+    """Raise what keeps a topic from being read; a broker that is away may come back."""
+    if error.name() not in ("_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_RESOLVE"):
+        raise connection.failed(kafka().KafkaException(error), f"topic {topic} cannot be read", topic)
+
+
+def _silence(connection: KafkaConnection, topic: str) -> Transient:
+    return Transient(
+        f"topic {topic}: Kafka at {connection.brokers} has sent nothing for {connection.patience:g} s"
+        + (f" ({connection.said})" if connection.said else ""),
+        hint="Is the broker running?",
+    )
 
 
 def _partition(message: Any) -> int:

@@ -34,10 +34,6 @@ REFUSALS = {
         "when rows are on disk is the broker's matter", "Leave it out; min.insync.replicas of the topic decides"
     ),
     "repair": Refusal("its bytes are on the brokers' disks", "Use Kafka's own tools"),
-    "null_keys": Refusal(
-        "a message without a key cannot be compacted", "Leave compact out, or give rows a key that is never null"
-    ),
-    "run": Refusal("flows do not read from Kafka yet", "Copy the topics: riverrun mirror kafka://…/topic TOPIC"),
     "capture": Refusal(
         "captures do not write to Kafka yet", "Capture into a river without log=, or use Kafka Connect for this"
     ),

@@ -1,0 +1,90 @@
+"""A Spark cluster of the tests' own: a standalone master and workers from the pyspark wheel, each with directories of its own,
+on free ports of loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+from kafka_server import free_ports
+from riverrun.java import find_java
+from riverrun.spark.session import spark_home
+
+LOOPBACK = {
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "SPARK_LOCAL_HOSTNAME": "127.0.0.1",
+}  # else names are asked for, and nobody answers
+
+
+class SparkCluster:
+    """A master and some workers with a core each. `kill_executor` and `kill_worker` are for who tests what happens then."""
+
+    def __init__(self, workers: int = 2) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="rr-spark-"))
+        (self._port,) = free_ports(1)
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._start("master", "master.Master", "--host", "127.0.0.1", "--port", str(self._port), "--webui-port", "0")
+        self._wait()
+        for number in range(workers):
+            self.start_worker(number)
+
+    @property
+    def url(self) -> str:
+        return f"spark://127.0.0.1:{self._port}"
+
+    def start_worker(self, number: int) -> None:
+        work = self.directory / f"worker-{number}"
+        options = ("--cores", "1", "--memory", "1500m", "--work-dir", str(work), "--host", "127.0.0.1")
+        self._start(f"worker-{number}", "worker.Worker", *options, "--webui-port", "0", self.url)
+
+    def executors(self) -> list[psutil.Process]:
+        """The JVMs that tasks run in."""
+        found = []
+        for process in self._processes:
+            for child in psutil.Process(process.pid).children(recursive=True):
+                if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline()):
+                    found.append(child)
+        return found
+
+    def stop(self) -> None:
+        for process in reversed(self._processes):
+            for one in [*psutil.Process(process.pid).children(recursive=True), process]:
+                try:
+                    one.send_signal(signal.SIGKILL)
+                except (psutil.NoSuchProcess, ProcessLookupError):
+                    continue
+            process.wait(30)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _start(self, name: str, main: str, *arguments: str) -> None:
+        local = self.directory / f"{name}-local"
+        local.mkdir()
+        environment = {
+            **os.environ,
+            "JAVA_HOME": str(Path(find_java().executable).resolve().parents[1]),
+            "SPARK_LOCAL_DIRS": str(local),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_NO_DAEMONIZE": "1",
+            **LOOPBACK,
+        }
+        with (self.directory / f"{name}.log").open("wb") as log:
+            command = [f"{spark_home()}/bin/spark-class", f"org.apache.spark.deploy.{main}", *arguments]
+            self._processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self._port), 1).close()
+                return
+            except OSError:
+                assert time.monotonic() < deadline, (self.directory / "master.log").read_text()
+                time.sleep(0.1)
