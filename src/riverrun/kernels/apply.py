@@ -20,7 +20,7 @@ from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME
 from riverrun.durations import from_micros
 from riverrun.errors import Invalid, RiverrunError
 from riverrun.figures import plural
-from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Counts, EpochClock, Step
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Buckets, Counts, EpochClock, Step
 from riverrun.kernels.shown_values import shown
 from riverrun.kernels.standing import counted, standing
 from riverrun.kernels.weights import refuse_retractions, weighted
@@ -84,11 +84,14 @@ class ApplyKernel:
         wakes = TableSpec({**self._key, WAKE: pl.Int64()}, identity=self.by, probe=self.by, bucket=WAKE)
         return {"remembered": remembered, "wakes": wakes}
 
+    def due(self, clock: EpochClock) -> Mapping[str, Buckets]:
+        return {"wakes": (MIN_TIME, clock.end + 1)}
+
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         rows = inputs["in"]
         refuse_retractions(rows, self.who)
         by = list(self.by)
-        woken = state["wakes"].scan(hi=clock.end + 1)
+        woken = state["wakes"].scan(*self.due(clock)["wakes"])
         touched = pl.concat([rows.select(by), woken.select(by)]).unique(maintain_order=True)
         stored = equijoin(touched, state["remembered"].probe(touched)[0], by, "inner", maintain_order="left")
         after, out = self._round(stored, rows, touched, woken, clock)

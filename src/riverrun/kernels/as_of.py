@@ -30,7 +30,7 @@ import polars as pl
 
 from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME, VERSION, WEIGHT
 from riverrun.errors import Invalid
-from riverrun.kernels.kernel import MAX_TIME, Counts, EpochClock, Step
+from riverrun.kernels.kernel import MAX_TIME, Buckets, Counts, EpochClock, Step
 from riverrun.kernels.lateness import in_time
 from riverrun.kernels.matching import (
     ID,
@@ -91,6 +91,10 @@ class AsOfKernel:
         """Rows that may be answered again, taken back, or still have to be answered."""
         columns = pl.Schema({**self.sides.used("left"), **_HIDDEN})
         return KeptRows(columns, self.sides.left_on, self.horizon if self.retracts or not self.wait else 0)
+
+    def due(self, clock: EpochClock) -> Mapping[str, Buckets]:
+        """Rows that wait for the watermark."""
+        return {"rows": self._rows.buckets(clock.start, clock.end)} if self.wait else {}
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         left, right, versions = inputs["left"], inputs["right"], self._versions

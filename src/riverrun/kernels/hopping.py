@@ -21,7 +21,7 @@ from riverrun.kernels.aggregates.parts import reduce
 from riverrun.kernels.aggregates.scalars import ROWS
 from riverrun.kernels.aggregates.tallies import CellAddress
 from riverrun.kernels.cells import CELLS, Cells
-from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
+from riverrun.kernels.kernel import MAX_TIME, Buckets, EpochClock, Step
 from riverrun.kernels.lateness import accounted, corrects, late_rows, open_until
 from riverrun.kernels.weights import changes_of
 from riverrun.kernels.windows import ALL, START, bounded, extent, grouped, keys
@@ -110,13 +110,19 @@ class HoppingKernel:
         """The first start of a window at or after `start`."""
         return -(-start // self.every) * self.every
 
+    def due(self, clock: EpochClock) -> Mapping[str, Buckets]:
+        """The panes of windows that close; none where every change is shown at once."""
+        tables = () if self.update else self._cells.tables
+        return dict.fromkeys(tables, (self._aligned(clock.start - self.size + 1), clock.end))
+
     def _due(self, state: State, clock: EpochClock) -> pl.DataFrame:
         """The results of the windows that close in this epoch; none where every change is shown at once."""
         first, behind = clock.start - self.size + 1, clock.end - self.size + 1
         if self.update or behind <= first:
             return self._none
-        lo, hi = self._aligned(first), behind + self.size - 1
-        panes = {name: self._spread(state[name].scan(lo, hi), first, behind) for name in self._cells.tables}
+        panes = {
+            name: self._spread(state[name].scan(*buckets), first, behind) for name, buckets in self.due(clock).items()
+        }
         results = self._results(panes)
         return results.sort(self._window) if results.height > 1 else results
 

@@ -24,7 +24,7 @@ import polars as pl
 
 from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
 from riverrun.errors import Invalid
-from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.kernels.kernel import Buckets, Counts, EpochClock, Step
 from riverrun.kernels.lateness import in_time, late_rows, missed
 from riverrun.kernels.matching import IS_THERE, STAMP, WAS_THERE, KeptRows, marked, near, replaced
 from riverrun.kernels.pairing import JoinSide, PairedRows, alone, pair_id, pairs, sides_of
@@ -73,6 +73,12 @@ class JoinStreamsKernel:
         on = self.sides.left_on if name == LEFT else self.sides.right_on
         columns = pl.Schema({**self.sides.used(name), **_HIDDEN})
         return JoinSide(name, on, name in outer, lo, hi, KeptRows(columns, on, kept))
+
+    def due(self, clock: EpochClock) -> Mapping[str, Buckets]:
+        """Rows that may be alone in the end."""
+        outer = [side for side in self._both if side.outer]
+        over = clock.start - self.horizon, clock.end - self.horizon
+        return {side.name: side.kept.buckets(over[0] - side.hi, over[1] - side.hi) for side in outer}
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         both = self._both

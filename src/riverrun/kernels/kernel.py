@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import polars as pl
 
@@ -82,3 +82,16 @@ class Kernel(Protocol):
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         """One epoch: read and change the state, return the changes. Inputs are "in", or "left" and "right"."""
+
+
+Buckets = tuple[int, int]
+"""A half-open range of a table's buckets."""
+
+
+@runtime_checkable
+class TimedKernel(Kernel, Protocol):
+    """One that has work to do when time passes, also if no row comes."""
+
+    def due(self, clock: EpochClock) -> Mapping[str, Buckets]:
+        """Where the rows are, by table, that such a step looks at. It decides how many tasks share an epoch, not what an
+        epoch gives."""

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME
-from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
+from riverrun.kernels.kernel import MAX_TIME, Buckets, EpochClock, Step
 from riverrun.kernels.lateness import accounted, in_time
 from riverrun.kernels.match_output import MatchOutput
 from riverrun.kernels.match_rows import KeyRows, MatchState, marked_rows
@@ -59,6 +59,9 @@ class MatchKernel:
     @property
     def tables(self) -> Mapping[str, TableSpec]:
         return self._state.tables
+
+    def due(self, clock: EpochClock) -> Mapping[str, Buckets]:
+        return self._state.passed(clock)
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived = inputs["in"]

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from riverrun.columns import OFFSET, PARTITION, TIME
-from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, EpochClock
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Buckets, EpochClock
 from riverrun.kernels.matching import ID
 from riverrun.kernels.watermark import delayed
 from riverrun.kernels.windows import ALL, extent, keys
@@ -142,11 +142,21 @@ class MatchState:
         table.release(clock.end)
         return rows
 
+    def passed(self, clock: EpochClock) -> dict[str, Buckets]:
+        """What waits for a time that is over: rows, keys, and, in the end, all that is open."""
+        before = (MIN_TIME, clock.end)
+        at_the_end = {"open": before} if self._ends(clock) else {}
+        return {"waiting": before, "wakes": before, **at_the_end}
+
+    def _ends(self, clock: EpochClock) -> bool:
+        """Without a deadline, only the end of the input decides."""
+        return self.within is None and clock.end == MAX_TIME
+
     def woken(self, state: State, clock: EpochClock) -> pl.DataFrame:
         """The keys for which a time is over."""
         found = state["wakes"].scan(hi=clock.end)
         state["wakes"].release(clock.end)
-        if self.within is None and clock.end == MAX_TIME:  # without a deadline, only the end of the input decides
+        if self._ends(clock):
             return stack([pick(found, self._key), pick(state["open"].scan(), self._key)])
         return found
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from riverrun.columns import OFFSET, PARTITION, TIME
+from riverrun.kernels.kernel import Buckets
 from riverrun.state.frames import beside, constant, frame_of, keep, numbers, pick, present, series, stack, take
 from riverrun.state.hashing import Hashes
 from riverrun.state.keys import equal_to_any, first_of_each, group_rows, number_keys
@@ -127,16 +128,20 @@ class KeptRows:
     def _width(self) -> int:
         return max(self.time // _BUCKETS, 1)
 
+    def buckets(self, lo: int, hi: int) -> Buckets:
+        """Those of times in [lo, hi)."""
+        return lo // self._width, (hi - 1) // self._width + 1
+
     def probe(
         self, table: StateTable, keys: pl.DataFrame, lo: int, hi: int, hashes: Hashes | None = None
     ) -> tuple[pl.DataFrame, Numbers]:
         """The rows of these keys with a time in [lo, hi), and some with a time near it; and the place of each's key."""
-        rows, at = table.probe_range(keys, lo // self._width, (hi - 1) // self._width + 1, hashes)
+        rows, at = table.probe_range(keys, *self.buckets(lo, hi), hashes)
         return pick(rows, self.columns), at
 
     def scan(self, table: StateTable, lo: int, hi: int) -> pl.DataFrame:
         """The rows with a time in [lo, hi)."""
-        rows = pick(table.scan(lo // self._width, (hi - 1) // self._width + 1), self.columns)
+        rows = pick(table.scan(*self.buckets(lo, hi)), self.columns)
         time = numbers(rows.get_column(TIME))
         return keep(rows, (time >= lo) & (time < hi))
 

@@ -19,7 +19,7 @@ from riverrun.kernels.aggregates.parts import combine, reduce_groups
 from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
 from riverrun.kernels.lateness import accounted, open_until
 from riverrun.kernels.netting import uncancelled
-from riverrun.kernels.session_spans import END, FIRST, ISSUED, LAST, SPAN, SpanClusters, visible
+from riverrun.kernels.session_spans import END, FIRST, ISSUED, LAST, SPAN, SpanClusters, closing, visible
 from riverrun.kernels.weights import changes_of, refuse_retractions
 from riverrun.kernels.windows import ALL, WINDOW_END, WINDOW_START, grouped, keys
 from riverrun.state.frames import (
@@ -133,7 +133,7 @@ class MergedSessions:
 
     def _close(self, table: StateTable, clock: EpochClock) -> pl.DataFrame:
         """The stored sessions that the watermark passes in this epoch, as issued."""
-        passed = table.scan(clock.start + 1, clock.end + 1)
+        passed = table.scan(*closing(clock))
         if not passed.height:
             return passed
         open_ = keep(passed, ~true(passed.get_column(ISSUED)))

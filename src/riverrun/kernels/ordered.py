@@ -13,7 +13,7 @@ from functools import cached_property
 import polars as pl
 
 from riverrun.columns import OFFSET, PARTITION, RECEIVED, TIME
-from riverrun.kernels.kernel import Counts, EpochClock, Step
+from riverrun.kernels.kernel import Buckets, Counts, EpochClock, Step
 from riverrun.kernels.matching import STAMP, KeptRows
 from riverrun.kernels.weights import refuse_retractions, weighted
 from riverrun.state.frames import beside, keep, numbers, stack, take, typed
@@ -37,6 +37,9 @@ class OrderedKernel:
     @cached_property
     def _waiting(self) -> KeptRows:
         return KeptRows(pl.Schema({**self.schema, **_ORDER}), self.by, 0)
+
+    def due(self, clock: EpochClock) -> Mapping[str, Buckets]:
+        return {"waiting": self._waiting.buckets(clock.start, clock.end)}
 
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         arrived, waiting = inputs["in"], self._waiting

@@ -20,11 +20,11 @@ import polars as pl
 from riverrun.columns import TIME
 from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.difference import difference
-from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
+from riverrun.kernels.kernel import MAX_TIME, Buckets, EpochClock, Step
 from riverrun.kernels.lateness import accounted, open_until
 from riverrun.kernels.merged_session import MergedSessions
 from riverrun.kernels.retained import ARRIVAL, ORDER, as_they_came, cancelled, numbered, retained
-from riverrun.kernels.session_spans import SPAN, apart, visible
+from riverrun.kernels.session_spans import SPAN, apart, closing, visible
 from riverrun.kernels.weights import signed
 from riverrun.kernels.windows import WINDOW_END, WINDOW_START, extent, keys
 from riverrun.state.equality import equijoin
@@ -68,6 +68,9 @@ class SessionKernel:
             {**key, **SPAN, **results}, identity=("_first",), probe=self._key, bucket="_end", route=self.by
         )
         return {"rows": rows, "sessions": sessions}
+
+    def due(self, clock: EpochClock) -> Mapping[str, Buckets]:
+        return {"sessions": closing(clock)}
 
     @property
     def _key(self) -> tuple[str, ...]:
@@ -161,9 +164,9 @@ class SessionKernel:
         """Results of the sessions to show now, remembered while they may change; forgets what can change no more."""
         span = [*self._key, *SPAN]
         over = clock.end - self.horizon
-        closing = sessions.scan(clock.start + 1, clock.end + 1).filter(~pl.col("_issued"))
+        passed = sessions.scan(*closing(clock)).filter(~pl.col("_issued"))
         shown = changed if self.update else changed.filter(pl.col("_end") <= clock.end)
-        due = pl.concat([shown, closing.select(span)]).unique(maintain_order=True)
+        due = pl.concat([shown, passed.select(span)]).unique(maintain_order=True)
         gone = pl.concat([changed.filter(pl.col("_end") <= over), sessions.scan(hi=over + 1).select(span)])
         members = self._members(rows, pl.concat([due, gone]).unique(maintain_order=True))
         results = replace(self.aggregates, retracts=False).over(self._among(members, due), span)

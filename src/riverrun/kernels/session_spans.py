@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from riverrun.columns import TIME
+from riverrun.kernels.kernel import Buckets, EpochClock
 from riverrun.kernels.windows import WINDOW_END, WINDOW_START
 from riverrun.state.frames import Mask, frame_of, pick
 from riverrun.state.order import Indexes, lengths, lexicographic, running_maximum
@@ -17,6 +18,11 @@ from riverrun.state.order import Indexes, lengths, lexicographic, running_maximu
 FIRST, LAST, END, ISSUED = "_first", "_last", "_end", "_issued"
 SPAN = {FIRST: pl.Int64(), LAST: pl.Int64(), END: pl.Int64()}
 _TIMESTAMP = pl.Datetime("us", "UTC")
+
+
+def closing(clock: EpochClock) -> Buckets:
+    """The ends of the sessions that the watermark passes."""
+    return clock.start + 1, clock.end + 1
 
 
 @dataclass(frozen=True)

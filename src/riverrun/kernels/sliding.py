@@ -18,7 +18,7 @@ import polars as pl
 from riverrun.columns import TIME
 from riverrun.kernels.aggregates import Aggregates
 from riverrun.kernels.difference import difference
-from riverrun.kernels.kernel import EpochClock, Step
+from riverrun.kernels.kernel import Buckets, EpochClock, Step
 from riverrun.kernels.lateness import accounted, in_time, open_until
 from riverrun.kernels.ranges import Numbers, over_ranges, trailing
 from riverrun.kernels.retained import ORDER, as_they_came, cancelled, numbered, retained
@@ -71,6 +71,9 @@ class SlidingKernel:
     def _reissues(self) -> bool:
         return self.update or self.horizon > 0
 
+    def due(self, clock: EpochClock) -> Mapping[str, Buckets]:
+        return {"rows": (clock.start, clock.end)}
+
     def step(self, state: State, inputs: Mapping[str, pl.DataFrame], clock: EpochClock) -> Step:
         rows = state["rows"]
         arrived = numbered(inputs["in"], self.by, clock)
@@ -84,7 +87,7 @@ class SlidingKernel:
         rows.put(accepted)
 
         moments = list(self._moment)
-        due = rows.scan(clock.start, clock.end).filter("_anchor").select(moments)
+        due = rows.scan(*self.due(clock)["rows"]).filter("_anchor").select(moments)
         if self._reissues:
             touched = pl.concat([accepted.select(moments), gone.select(moments)])
             old, again = self._affected(state, touched, limit, None if self.update else clock.end)

@@ -14,8 +14,8 @@ import polars as pl
 from riverrun.columns import TIME
 from riverrun.kernels.aggregates.aggregates import Aggregates
 from riverrun.kernels.aggregates.tallies import CellAddress
-from riverrun.kernels.cells import Cells, Wanted
-from riverrun.kernels.kernel import MAX_TIME, EpochClock, Step
+from riverrun.kernels.cells import CELLS, Cells, Wanted
+from riverrun.kernels.kernel import MAX_TIME, MIN_TIME, Buckets, EpochClock, Step
 from riverrun.kernels.lateness import accounted, corrects, late_rows, open_until
 from riverrun.kernels.weights import changes_of
 from riverrun.kernels.windows import ALL, START, bounded, grouped, keys
@@ -58,14 +58,20 @@ class TumblingKernel:
         changed = self._cells.update(state, keep(rows, kept), clock.epoch, self._wanted(clock))
         values, new = list(self.aggregates.schema), changed.new
         if not self.update:
-            # without a horizon, what has closed is gone; with one, closed windows were issued when they closed
-            lo = clock.start - self.size + 1 if self.horizon else None
-            due = self._cells.scan(state, lo, clock.end - self.size + 1)
+            due = self._cells.scan(state, *self._closing(clock))
             new = stack([pick(new, due.columns), due.sort(START, *keys(self.by)) if due.height > 1 else due])
         self._cells.release(state, clock.end - self.horizon - self.size + 1)
         changes = changes_of(*(bounded(frame, self.by, values, self.size) for frame in (changed.old, new)))
         corrected = int(corrects(start + self.size, clock, self.horizon).sum())
         return accounted(changes, arrived, late, clock, self.aside, corrected)
+
+    def due(self, clock: EpochClock) -> Mapping[str, Buckets]:
+        return {} if self.update else {CELLS: self._closing(clock)}
+
+    def _closing(self, clock: EpochClock) -> Buckets:
+        """Windows that the watermark passes. Without a horizon, what has closed is gone; with one, it was issued then."""
+        lo = clock.start - self.size + 1 if self.horizon else MIN_TIME
+        return lo, clock.end - self.size + 1
 
     def _wanted(self, clock: EpochClock) -> Wanted | None:
         """Windows that are shown already: all that have closed, or all there are."""

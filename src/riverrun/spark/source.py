@@ -22,6 +22,7 @@ from riverrun.log.topic import Topic
 from riverrun.runtime import bounds
 from riverrun.runtime.checkpoint import check_same
 from riverrun.runtime.control import Control
+from riverrun.runtime.due import due_rows
 from riverrun.runtime.epoch import compute_epoch, pack_result
 from riverrun.runtime.exchange import Exchange
 from riverrun.runtime.manifest import manifest_before
@@ -38,7 +39,7 @@ from riverrun.views import Last, open_store
 
 _PATIENCE = 0.5  # how long the planner waits for rows before it says "nothing new"; ended by new rows at once
 _GLANCE = 0.05  # seconds between two looks at how far a rebuild may read
-_LEAST = 32768  # offsets for which another task is worth it
+_LEAST = 32768  # rows for which another task is worth it
 _TRIES = 5  # of asking the home store; the run waits for longer, and says so
 
 
@@ -114,9 +115,13 @@ class LogPlanner:
         if plan.begin is not None:
             before = replace(before, positions=plan.begin)
         failpoint("plan.logged")
-        parts = balance(ranges(before, plan), self._deployment.slices, self._topics)
-        told = msgspec.msgpack.encode(self._control(before, plan))
-        whole = len(parts) == 1 and not self._deployment.job.needs_spark
+        job, slices = self._deployment.job, self._deployment.slices
+        parts = balance(ranges(before, plan), slices, self._topics)
+        control = self._control(before, plan)
+        if len(parts) < slices and due_rows(job, control) > _LEAST:
+            parts += [[] for _ in range(slices - len(parts))]  # little is read, but much has to be done
+        told = msgspec.msgpack.encode(control)
+        whole = len(parts) == 1 and not job.needs_spark
         return [Slice(part, None if number else told, plan.epoch, whole) for number, part in enumerate(parts)]
 
     def _control(self, before: Plan, plan: Plan) -> Control:
