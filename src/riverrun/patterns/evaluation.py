@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riverrun.patterns.compiled import compiled
+from riverrun.patterns.compiled import compiled, compiled_allocating
 from riverrun.patterns.tables import Base, Op, Real, TotalKind, Whole
 
 NOWHERE = -1
@@ -35,7 +35,7 @@ ROW, VARIABLE, BEFORE, BEFORE_ANY, HISTORY = 0, 1, 2, 3, 4
 LAST, FIRST, COUNT = 0, 1, 2
 
 
-@compiled
+@compiled_allocating
 def new_path(tables: Any, depth: int, totals: int) -> Any:
     """A path for attempts of so many rows, with room for what code has on the stack."""
     variables, deepest = len(tables.variables), tables.deepest
@@ -355,7 +355,7 @@ def _size(number: int) -> Any:
     return np.uint64(number) if number >= 0 else np.uint64(-(number + 1)) + np.uint64(1)
 
 
-@compiled
+@compiled_allocating
 def evaluate(tables: Any, rows: Any, low: Any, high: Any, pc: int, out: Any) -> None:
     """Whether a condition over the current row and those before it is true, for every row."""
     one, none = _ONE, _NONE

@@ -14,7 +14,7 @@ import numpy as np
 
 from riverrun.patterns.automaton import ACCEPT, SKIPPED
 from riverrun.patterns.bounds import UNREACHED, compute_bounds, is_possible
-from riverrun.patterns.compiled import compiled
+from riverrun.patterns.compiled import compiled, compiled_allocating
 from riverrun.patterns.evaluation import HISTORY, ROW, VARIABLE, clear, holds, new_path, pop, push
 from riverrun.patterns.tables import Found, Outcome, Skip
 
@@ -28,7 +28,7 @@ _NONE: Any = np.int64(0)
 _SKIPPED: Any = np.int64(SKIPPED)
 
 
-@compiled
+@compiled_allocating
 def search(tables: Any, rows: Any, sequences: Any, rules: Any, exact: bool) -> Any:
     """All decided start rows of all sequences."""
     count, states = len(rows.time), len(tables.states) - 2
@@ -116,7 +116,7 @@ def search(tables: Any, rows: Any, sequences: Any, rules: Any, exact: bool) -> A
     )  # fmt: skip
 
 
-@compiled
+@compiled_allocating
 def _larger(values: Any, used: int) -> Any:
     grown = np.empty(2 * len(values) + 1, np.int64)
     for k in range(used):
