@@ -54,7 +54,7 @@ servers: $(S3)/.installed ## Redis, MariaDB, Kafka and S3 for the tests, where t
 	@$(PYTHON) tests/kafka_jars.py
 
 test: $(STAMP) browser servers ## all tests but the slow ones
-	@EXAMPLES=0.5 $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 12 --durations-min 8
+	@EXAMPLES=0.5 $(ONE_THREAD) $(BIN)/python -m pytest -n 3 --dist loadgroup --durations 12 --durations-min 8
 
 test-recovery: $(STAMP) servers ## kill real processes at every step and compare
 	@$(ONE_THREAD) $(BIN)/python -m pytest -vv -n 2 --dist loadgroup -m 'recovery or slow' tests

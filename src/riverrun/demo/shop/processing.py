@@ -65,14 +65,14 @@ class Ending:
 def process(path: str, report: ProcessingReport, ending: Ending) -> None:
     """Run the flow until it is ended."""
     report.step("loading Python packages")
-    from riverrun.demo.shop.shop_flow import flow
     from riverrun.river import River
-    from riverrun.spark.session import session
+    from riverrun.spark.session import Starting
 
     with River(path) as river:
-        report.step("starting Spark")
-        session(river.master, river.settings, computes=False)
-        report.step("compiling the flow")
+        report.step("starting Spark and compiling the flow")
+        Starting(river.master, river.settings, computes=False)  # beside what is loaded and compiled here
+        from riverrun.demo.shop.shop_flow import flow
+
         run = river.run(flow)
         ending.runs = True
         report.step("computing the first epoch")
