@@ -4,7 +4,8 @@ RiverrunError
 ├── Invalid            an argument, a name, a schema or a row that cannot be accepted (also a ValueError)
 │   ├── RecordTooLarge
 │   ├── Misfit         envelopes.connect: a declared column is something else by the schema in a message
-│   ├── Misplaced      flow.relation: a method that a stream or a table does not have (also an AttributeError)
+│   ├── Miscalled      calls: arguments that a method does not take (also a TypeError)
+│   ├── Misplaced      calls: a method that something does not have (also an AttributeError)
 │   ├── NotQuick       search.quick: a stored search that has more to it than words
 │   ├── NoZone         log.times: a time that may be meant in any zone
 │   ├── PortInUse      another program listens there

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from riverrun import known_topics
+from riverrun.calls import answering
 from riverrun.durations import Duration, seconds
 from riverrun.errors import Closed, Invalid, Unavailable, from_system, how_to_install
+from riverrun.habits import RIVER_METHODS
 from riverrun.log.captures import Captures
 from riverrun.log.opened_log import open_log
 from riverrun.log.readers import Groups
@@ -39,6 +41,7 @@ DEFAULT = "./river"
 _INSTALL = f"Install it: {how_to_install('spark')}"
 
 
+@answering("river", RIVER_METHODS)
 class River:
     """Opens topics and views and closes everything it opened. An absent or empty directory becomes a new river.
 
