@@ -49,6 +49,19 @@ def test_once_and_drain_exclude_each_other(riverrun: Any) -> None:
     assert "--once and --drain exclude each other" in riverrun("run", "shop.py", "--once", "--drain").error
 
 
+def test_a_run_that_ends_because_its_store_is_away_does_not_say_that_it_waits(
+    riverrun: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("shop.py").write_text(FLOW)
+    monkeypatch.setenv("RIVERRUN_VIEWS", "postgresql://127.0.0.1:1/nothing")
+    for command in (("run", "shop.py", "--once"), ("view", "list"), ("plan", "shop.py", "--json")):
+        done = riverrun(*command)
+        assert done.code != 0, done
+        said = done.err + done.out
+        assert "the view store 127.0.0.1/nothing is away" in said
+        assert "RIVERRUN_VIEWS its address? Only a run that has begun waits for it" in said
+
+
 def test_a_rebuild_shows_how_far_it_is(riverrun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a run that only tells: half of the rows, then done."""
     Path("shop.py").write_text(FLOW)

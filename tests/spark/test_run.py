@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import socket
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -106,6 +109,29 @@ def test_a_second_run_shuts_out_the_first(river):
     with pytest.raises(Fenced):
         first.process(timeout="60 seconds")
     assert first.status()["state"] == "failed"
+
+
+def test_a_run_says_from_whom_it_takes_over_and_only_if_that_is_alive(river, caplog):
+    river.topic("orders", ORDERS, key="user", time="at", fsync="os").append(orders(0, 30))
+    first = river.run(shop())
+    first.process(timeout="60 seconds")
+    here = re.escape(f"{socket.gethostname()}, process {os.getpid()}")
+    assert not said_of_takeover(caplog)
+    with river.run(shop()) as second:
+        second.process(timeout="60 seconds")
+        (said,) = said_of_takeover(caplog)
+        assert re.match(
+            rf"flow shop runs already \({here}, for \d+ s, last heard \d+ s ago\): this run takes over", said
+        )
+        with pytest.raises(Fenced, match=rf"run 1 of flow 'shop'.*run 2 has taken over \({here}\)"):
+            first.wait("60 seconds")
+    caplog.clear()
+    with river.run(shop()):  # the second one has ended, and told so
+        assert not said_of_takeover(caplog)
+
+
+def said_of_takeover(caplog) -> list[str]:
+    return [message for message in caplog.messages if "runs already" in message]
 
 
 def test_a_flow_runs_before_there_is_anything_to_read(river):

@@ -117,7 +117,7 @@ class PostgresDatabase:
                 self._writer.close()
                 raise Transient(
                     f"the view store {self.where} takes no changes now: {str(error).splitlines()[0]}",
-                    hint="Retried until the server is the primary, or the address leads to it",
+                    hint="A run that has begun tries again until the server is the primary, or the address leads to it",
                 ) from error
             except BaseException:
                 _roll_back(self._writer)
