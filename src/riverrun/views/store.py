@@ -23,7 +23,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from riverrun.durations import Duration
-from riverrun.errors import Invalid, Unavailable, how_to_install
+from riverrun.errors import Invalid, not_installed
 from riverrun.position import Position
 from riverrun.store_address import NAMES, StoreAddress
 from riverrun.views.changelog import Change, Cursor
@@ -253,10 +253,7 @@ def open_store(
     try:
         from riverrun.views.sql.postgres import PostgresDatabase
     except ImportError as error:
-        raise Unavailable(
-            f"views in PostgreSQL need a package that is not installed: {error.name}",
-            hint=f"Install it: {how_to_install('postgres')}",
-        ) from None
+        raise not_installed("a view store in PostgreSQL", error, "postgres") from None
     return SqlStore(PostgresDatabase(where, read=read, create=create), changes_kept)
 
 
