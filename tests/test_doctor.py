@@ -113,7 +113,7 @@ def test_a_disk_without_inodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def full(**_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("riverrun.doctor.tempfile.NamedTemporaryFile", full)
+    monkeypatch.setattr("riverrun.doctor.file_system.tempfile.NamedTemporaryFile", full)
     (check,) = named(list(doctor.check_directory(str(tmp_path))), "writable")
     assert (check.status, "inodes are short" in (check.fix or "")) == ("failed", True)
 
