@@ -360,6 +360,23 @@ def test_a_newer_run_shuts_it_out(riverrun: Any, tmp_path: Path, spark_session: 
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
+def test_a_second_run_says_from_whom_it_takes_over(start: Any, tmp_path: Path) -> None:
+    first = start()
+    until(lambda: totals(tmp_path) == 100, first)
+    second = start("--once")
+    assert second.wait(PATIENCE) == 0, (tmp_path / "err-1").read_text()
+    (said,) = (tmp_path / "err-1").read_text().splitlines()
+    run = rf"\({re.escape(socket.gethostname())}, process {first.pid}, for .*, last heard .* ago\)"
+    assert re.match(rf"riverrun: flow shop runs already {run}: this run takes over from it; that one ends then", said)
+    assert first.wait(PATIENCE) != 0
+    assert f"run 2 has taken over ({socket.gethostname()}, process {second.pid})" in (tmp_path / "err-0").read_text()
+    third = start("--once")  # nobody is there any more
+    assert third.wait(PATIENCE) == 0
+    assert (tmp_path / "err-2").read_text() == ""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
 def test_sigterm_finishes_the_epoch(start: Any, tmp_path: Path) -> None:
     running = start()
     until(lambda: totals(tmp_path) == 100, running)

@@ -128,7 +128,7 @@ def test_a_worker_that_waits_for_its_rate_is_a_member(mails: Any, tmp_path: Path
             assert worker == {"process": running.pid, "topic": "mails", "messages": 0, "seconds": None}
             (group,) = mails("group", "list", "--json").json
             assert (group["kind"], group["members"]) == ("queue", 1)
-            assert f"in use by process {running.pid}" in mails("group", "drop", "send", "--yes").error
+            assert f"in use by process {running.pid}" in mails("group", "drop", "send", "--yes").err
         finally:
             running.kill()
     assert _described("send")["workers"] == []

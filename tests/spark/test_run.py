@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import socket
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +14,7 @@ from riverrun.flow import Flow
 from riverrun.flow.aggregates import count
 from riverrun.flow.aggregates import sum as total
 from riverrun.flow.windows import tumbling
+from riverrun.log.process import identity, identity_of
 
 pytestmark = pytest.mark.spark
 
@@ -112,21 +113,23 @@ def test_a_second_run_shuts_out_the_first(river):
 
 
 def test_a_run_says_from_whom_it_takes_over_and_only_if_that_is_alive(river, caplog):
+    """Two real ones are in tests/cli; this is one, and a process that says it were one."""
     river.topic("orders", ORDERS, key="user", time="at", fsync="os").append(orders(0, 30))
-    first = river.run(shop())
-    first.process(timeout="60 seconds")
-    here = re.escape(f"{socket.gethostname()}, process {os.getpid()}")
-    assert not said_of_takeover(caplog)
-    with river.run(shop()) as second:
-        second.process(timeout="60 seconds")
-        (said,) = said_of_takeover(caplog)
-        assert re.match(
-            rf"flow shop runs already \({here}, for \d+ s, last heard \d+ s ago\): this run takes over", said
-        )
-        with pytest.raises(Fenced, match=rf"run 1 of flow 'shop'.*run 2 has taken over \({here}\)"):
-            first.wait("60 seconds")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        river.store.hear("shop", river.store.take_fence("shop"), identity_of(other.pid))
+        with river.run(shop()) as run:
+            (said,) = said_of_takeover(caplog)
+            assert re.match(
+                r"flow shop runs already \(.*, for \d+ s, last heard \d+ s ago\): this run takes over", said
+            )
+            run.process(timeout="60 seconds")
+            told = river.store.incumbent("shop")
+            assert (told.fence, told.process) == (2, identity())
+        assert river.store.incumbent("shop") is None
+        river.store.hear("shop", river.store.take_fence("shop"), identity_of(other.pid))
+        other.kill()
     caplog.clear()
-    with river.run(shop()):  # the second one has ended, and told so
+    with river.run(shop()):
         assert not said_of_takeover(caplog)
 
 
