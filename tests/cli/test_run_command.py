@@ -367,7 +367,7 @@ def test_a_second_run_says_from_whom_it_takes_over(start: Any, tmp_path: Path) -
     assert second.wait(PATIENCE) == 0, (tmp_path / "err-1").read_text()
     (said,) = (tmp_path / "err-1").read_text().splitlines()
     run = rf"\({re.escape(socket.gethostname())}, process {first.pid}, for .*, last heard .* ago\)"
-    assert re.match(rf"riverrun: flow shop runs already {run}: this run takes over from it; that one ends then", said)
+    assert re.match(rf"flow shop runs already {run}: this run takes over from it; that one ends then", said)
     assert first.wait(PATIENCE) != 0
     assert f"run 2 has taken over ({socket.gethostname()}, process {second.pid})" in (tmp_path / "err-0").read_text()
     third = start("--once")  # nobody is there any more
