@@ -40,7 +40,7 @@ def river(tmp_path: Path) -> Iterator[rr.River]:
         (lambda f: f.stream("o", ORDERS, watermark="10 s"), "stream() has no argument 'watermark'. Use lateness="),
         (
             lambda f: f.stream("o", ORDERS, "at"),
-            "stream() has 2 arguments without a name, not more. These are given by",
+            "stream() takes at most 2 without a name, and 3 are given. These are given by",
         ),
         (lambda f: f.stream(), "stream(): missing a required argument: 'topic'. Its arguments are: topic, schema,"),
         (

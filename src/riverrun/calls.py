@@ -56,7 +56,9 @@ def miscalled(function: Callable[..., Any], arguments: Sequence[Any], named: Map
             return Miscalled(f"{name}() takes what it makes by name", hint=NAMED.get(name, f"Write {name}(name=…)"))
         by_name = [one for one, kind in kinds.items() if kind is _BY_NAME]
         hint = f"These are given by name: {', '.join(f'{one}=' for one in by_name)}" if by_name else None
-        return Miscalled(f"{name}() has {len(known) - len(by_name)} arguments without a name, not more", hint=hint)
+        given = len(arguments) - (len(signature.parameters) - len(kinds))
+        most = len(known) - len(by_name)
+        return Miscalled(f"{name}() takes at most {most} without a name, and {given} are given", hint=hint)
     return Miscalled(f"{name}(): {said}", hint=f"Its arguments are: {', '.join(known)}")
 
 
