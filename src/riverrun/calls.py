@@ -49,8 +49,8 @@ def miscalled(function: Callable[..., Any], arguments: Sequence[Any], named: Map
     unknown = [one for one in named if one not in kinds]
     if unknown and _NAMED_REST not in kinds.values():
         meant = next((ours for ours in ARGUMENTS.get(unknown[0], ()) if ours in known), None)
-        hint = f"Use {meant}=" if meant else did_you_mean(unknown[0], known)
-        return Miscalled(f"{name}() has no argument {unknown[0]!r}", hint=hint if known else "It takes none")
+        nearest = did_you_mean(unknown[0], known) if known else "It takes none"
+        return Miscalled(f"{name}() has no argument {unknown[0]!r}", hint=f"Use {meant}=" if meant else nearest)
     if said.startswith("too many"):
         if _NAMED_REST in kinds.values():
             return Miscalled(f"{name}() takes what it makes by name", hint=NAMED.get(name, f"Write {name}(name=…)"))
