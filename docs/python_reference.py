@@ -44,7 +44,7 @@ _INSIDE = {
     "Alerts": "group",
     "Flow": "declared ends inputs nodes topics",
     "Producer": "after_fork",
-    "Queue": "give_back leave",
+    "Queue": "give_back leave tell",
     "River": "store topic_spec",
     "Topic": "attach check_range checked last_sequence offsets offsets_at raise_fence spec summaries",
     "TopicSpec": "check_same declared of resolve",

@@ -104,3 +104,15 @@ def test_a_package_that_an_extra_would_have_brought_is_named(monkeypatch: pytest
         Unavailable, match=r"rr\.Flow needs a package that is not installed .*pip install '\.\[spark\]'"
     ):
         _ = riverrun.Flow
+
+
+def test_what_is_not_installed_is_said_in_one_way() -> None:
+    """By `not_installed`, wherever it is."""
+    said = [
+        f"{path.relative_to(SOURCE)}: {line.strip()}"
+        for path in SOURCE.rglob("*.py")
+        if path.name != "errors.py"
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if "package" in line and "not installed" in line
+    ]
+    assert said == []

@@ -4,7 +4,8 @@ RiverrunError
 ├── Invalid            an argument, a name, a schema or a row that cannot be accepted (also a ValueError)
 │   ├── RecordTooLarge
 │   ├── Misfit         envelopes.connect: a declared column is something else by the schema in a message
-│   ├── Misplaced      flow.relation: a method that a stream or a table does not have (also an AttributeError)
+│   ├── Miscalled      calls: arguments that a method does not take (also a TypeError)
+│   ├── Misplaced      calls: a method that something does not have (also an AttributeError)
 │   ├── NotQuick       search.quick: a stored search that has more to it than words
 │   ├── NoZone         log.times: a time that may be meant in any zone
 │   ├── PortInUse      another program listens there
@@ -147,11 +148,15 @@ def how_to_install(extras: str) -> str:
     return f"pip install '.[{extras}]' (in a clone of Riverrun)"
 
 
-def not_installed(who: str, error: ModuleNotFoundError, extras: str) -> Unavailable:
-    """`who` needs a package that an extra would have brought."""
-    return Unavailable(
-        f"{who} needs a package that is not installed ({error.name})", hint=f"Install it: {how_to_install(extras)}"
-    )
+def not_installed(who: str, missing: ImportError | str, extras: str, otherwise: str = "") -> Unavailable:
+    """`who` needs a package that an extra would have brought; `otherwise` is a way without.
+
+    >>> print(not_installed("a capture", "psycopg2", "capture"))
+    a capture needs a package that is not installed (psycopg2). Install it: pip install '.[capture]' (in a clone of Riverrun)
+    """
+    name = missing if isinstance(missing, str) else missing.name or str(missing)
+    hint = f"Install it: {how_to_install(extras)}{otherwise and f'; {otherwise}'}"
+    return Unavailable(f"{who} needs a package that is not installed ({name})", hint=hint)
 
 
 def did_you_mean(name: str, others: Iterable[str]) -> str:

@@ -142,3 +142,134 @@ COLUMN_METHODS = {
     "between": 'Write "amount between 1 and 5"',
 }
 """Methods that columns have elsewhere, in the SQL of a condition."""
+
+_APPEND = 'Use append({"user": "ada", "amount": 9.5}); producer().send(row) collects single rows'
+_GROUP_OF = 'Use consumer("group"): for batch in topic.consumer("billing")'
+_ONE_BY_ONE = 'Use queue("group"): for message in topic.queue("mails"), each acknowledged by itself'
+_READ_ALL = "Use read(), a pyarrow.Table: read().to_pandas(), read().slice(0, 5)"
+_CHOSEN = 'It is chosen when a topic is made: river.topic(name, schema, partitions=4, retention="7 days")'
+
+TOPIC_METHODS = {
+    **dict.fromkeys(("send", "produce", "publish", "put", "push", "write", "emit", "insert", "add"), _APPEND),
+    **dict.fromkeys(("xadd", "send_batch", "extend", "append_rows", "ingest", "log"), _APPEND),
+    **dict.fromkeys(("subscribe", "consume", "poll", "listen", "stream", "follow", "tail", "xread"), _GROUP_OF),
+    **dict.fromkeys(("receive", "get", "pop", "task", "delay", "apply_async", "ack", "messages"), _ONE_BY_ONE),
+    **dict.fromkeys(("to_pandas", "toPandas", "to_polars", "to_arrow", "arrow", "collect", "rows", "scan"), _READ_ALL),
+    **dict.fromkeys(("head", "show", "to_list", "take", "fetch", "read_all"), _READ_ALL),
+    **dict.fromkeys(("count", "size", "stats", "info"), "Use describe(); ends() has the offset behind the last row"),
+    **dict.fromkeys(("filter", "where", "select", "map", "window", "group"), 'Flows compute: rr.Flow("f").stream(…)'),
+    **dict.fromkeys(
+        ("truncate", "purge", "clear", "drop"), "Use river.drop_topic(name); retention removes what is old"
+    ),
+    **dict.fromkeys(
+        ("seek", "rewind", "replay"), 'Say where to begin: read(start=…), consumer("group", start="earliest")'
+    ),
+    **dict.fromkeys(("flush", "commit"), "What append returns from is in the log; producers have flush()"),
+    **dict.fromkeys(("alter", "configure", "set_retention", "add_partitions", "retention"), _CHOSEN),
+}
+
+_VIEW_ROWS = 'Use rows(where="total > 5", limit=10) for dicts, arrow() for a pyarrow.Table: arrow().to_pandas()'
+_FOLLOW = "Use changes(): what comes and goes, as it happens"
+
+VIEW_METHODS = {
+    **dict.fromkeys(("to_pandas", "toPandas", "to_polars", "to_arrow", "to_dict", "to_list", "collect"), _VIEW_ROWS),
+    **dict.fromkeys(("read", "scan", "fetch", "fetchall", "all", "head", "show", "limit", "table"), _VIEW_ROWS),
+    **dict.fromkeys(("filter", "where", "find", "select", "values", "items"), _VIEW_ROWS),
+    **dict.fromkeys(("query", "execute", "group_by", "groupby", "join"), 'Use sql("select … from view")'),
+    **dict.fromkeys(("lookup", "loc", "fetchone", "one", "find_one"), "Use get(key)"),
+    **dict.fromkeys(("subscribe", "watch", "follow", "listen", "stream", "tail", "changelog", "poll"), _FOLLOW),
+    **dict.fromkeys(
+        ("at", "version", "time_travel", "history"), 'Use as_of(position or time); it needs history="7 days"'
+    ),
+    **dict.fromkeys(("count", "size", "shape"), "Use len(view)"),
+    **dict.fromkeys(("columns", "schema", "dtypes"), "Use arrow(limit=0).schema"),
+    **dict.fromkeys(("refresh", "update", "materialize"), "The run of its flow keeps it up: river.run(flow)"),
+    **dict.fromkeys(
+        ("insert", "append", "put", "write", "delete"), "Flows write views; append to the topics they read"
+    ),
+}
+
+_TOPIC = 'Use topic("orders", "user string, at timestamp", key="user", time="at"), which makes it or opens it'
+_RUN_IT = "Use run(flow), or riverrun run FLOW.py"
+
+RIVER_METHODS = {
+    **dict.fromkeys(("create_topic", "new_topic", "get_topic", "open_topic", "add_topic", "stream"), _TOPIC),
+    **dict.fromkeys(("create_topics", "createTopics", "make_topic", "ensure_topic"), _TOPIC),
+    **dict.fromkeys(("list_topics", "listTopics", "show_topics"), "Use topics()"),
+    **dict.fromkeys(("delete_topic", "remove_topic", "delete_topics", "deleteTopics"), 'Use drop_topic("orders")'),
+    **dict.fromkeys(("send", "produce", "publish", "append", "put", "write"), 'Use topic("orders").append(rows)'),
+    "producer": 'Use topic("orders").producer()',
+    "queue": 'Use topic("orders").queue("group")',
+    **dict.fromkeys(("subscribe", "consume", "poll", "listen"), 'Use consumer("group", "orders*")'),
+    **dict.fromkeys(("read", "read_topic", "scan"), 'Use topic("orders").read()'),
+    **dict.fromkeys(("flow", "create_flow", "pipeline", "dataflow"), 'Use rr.Flow("name"), then river.run(flow)'),
+    **dict.fromkeys(("start", "execute", "submit", "deploy", "run_flow", "add_flow"), _RUN_IT),
+    **dict.fromkeys(
+        ("table", "get_view", "open_view", "create_view"), 'Use view("revenue"), to read; flows make views'
+    ),
+    **dict.fromkeys(("sql", "query"), 'Use view("revenue").sql("select … from revenue")'),
+    **dict.fromkeys(("list_groups", "consumer_groups", "listConsumerGroups"), "Use groups"),
+    **dict.fromkeys(("views", "list_views"), "Use: riverrun view list"),
+    **dict.fromkeys(("connect", "open", "init", "create"), 'rr.River("./river") is open, and makes what is missing'),
+    **dict.fromkeys(("stop", "shutdown", "disconnect", "terminate"), "Use close()"),
+    "serve": "Use rr.serve_in_background(river), or riverrun serve",
+}
+
+_BATCHES = 'Use it in a loop: for batch in consumer; or poll("1 second"). Each is a pyarrow.RecordBatch'
+
+CONSUMER_METHODS = {
+    **dict.fromkeys(
+        ("subscribe", "assign", "subscription"), 'Topics are said before: river.consumer("group", ["orders"])'
+    ),
+    **dict.fromkeys(("receive", "get", "read", "fetch", "consume", "getmany", "getone", "messages", "rows"), _BATCHES),
+    **dict.fromkeys(("commitSync", "commitAsync", "commit_sync", "commit_async", "commit_offsets"), "Use commit()"),
+    **dict.fromkeys(
+        ("ack", "acknowledge", "store_offsets"), "Use commit(); a queue acknowledges one by one: topic.queue(group)"
+    ),
+    **dict.fromkeys(("nack", "reject", "retry"), 'Queues have it: topic.queue("group")'),
+    **dict.fromkeys(
+        ("seek", "seek_to_beginning", "seekToBeginning", "seek_to_end", "rewind", "offsets_for_times"),
+        'Say where to begin: consumer(group, start="earliest"); riverrun group reset moves a group',
+    ),
+    **dict.fromkeys(("pause", "resume"), "Stop calling poll: what comes meanwhile stays in the log"),
+    **dict.fromkeys(("lag", "metrics", "end_offsets"), 'Use river.lag("group")'),
+    **dict.fromkeys(("unsubscribe", "leave", "stop", "shutdown", "wakeup"), "Use close()"),
+    **dict.fromkeys(("tell", "committed", "offsets"), "Use position; river.lag(group) has what is committed"),
+}
+
+RUN_METHODS = {
+    **dict.fromkeys(("awaitTermination", "await_termination", "join", "block", "result", "exception"), "Use wait()"),
+    **dict.fromkeys(("cancel", "terminate", "kill", "shutdown", "close", "abort", "interrupt"), "Use stop()"),
+    **dict.fromkeys(("processAllAvailable", "process_all", "flush", "trigger", "tick", "catch_up"), "Use process()"),
+    **dict.fromkeys(("finish", "complete", "end"), "Use drain(): every window closes"),
+    **dict.fromkeys(("lastProgress", "recentProgress", "progress", "metrics", "stats"), "Use status() or epochs()"),
+    **dict.fromkeys(
+        ("isActive", "is_running", "is_alive", "state", "running", "lag"), 'Use status()["state"], ["lag"]'
+    ),
+    **dict.fromkeys(("savepoint", "checkpoint", "snapshot"), "A run goes on where the last one stopped, by itself"),
+    **dict.fromkeys(("start", "run", "execute", "restart", "resume"), "It runs since river.run(flow) returned"),
+    **dict.fromkeys(("view", "topic", "rows", "sql"), 'The river has it: river.view("revenue").rows()'),
+    **dict.fromkeys(("replay", "backfill", "reprocess"), 'Use rebuild(), or river.run(flow, start=…, suffix="-2")'),
+}
+
+ARGUMENTS = {
+    **dict.fromkeys(("event_time", "timestamp", "time_column", "ts"), ("time",)),
+    **dict.fromkeys(("watermark", "allowed_lateness", "delay", "grace"), ("lateness",)),
+    **dict.fromkeys(("group_by", "partition_by", "keys", "columns", "over"), ("by", "key", "on", "per")),
+    **dict.fromkeys(("primary_key", "id", "key_columns"), ("key",)),
+    **dict.fromkeys(("num_partitions", "partition_count"), ("partitions",)),
+    **dict.fromkeys(("group_id", "consumer_group"), ("group",)),
+    **dict.fromkeys(("subset",), ("on",)),
+    **dict.fromkeys(("auto_offset_reset", "from_offset", "starting_offsets", "since"), ("start",)),
+    **dict.fromkeys(("slide", "step", "advance", "hop"), ("every",)),
+    **dict.fromkeys(("length", "duration", "period"), ("size",)),
+    **dict.fromkeys(("filter", "condition"), ("where",)),
+    **dict.fromkeys(("sink", "output", "target", "store"), ("to",)),
+}
+"""What arguments are called elsewhere, and here, where a call has one of these."""
+
+NAMED = {
+    "agg": 'Write agg(n=rr.count(), total=rr.sum("amount"))',
+    "with_columns": 'Write with_columns(total="price * quantity")',
+}
+"""How calls are written that name what they make."""

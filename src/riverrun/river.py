@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from riverrun import known_topics
+from riverrun.calls import answering
 from riverrun.durations import Duration, seconds
-from riverrun.errors import Closed, Invalid, Unavailable, from_system, how_to_install
+from riverrun.errors import Closed, Invalid, Unavailable, from_system, not_installed
+from riverrun.habits import RIVER_METHODS
 from riverrun.log.captures import Captures
 from riverrun.log.opened_log import open_log
 from riverrun.log.readers import Groups
@@ -36,9 +38,9 @@ if TYPE_CHECKING:
     from riverrun.views import Store, View
 
 DEFAULT = "./river"
-_INSTALL = f"Install it: {how_to_install('spark')}"
 
 
+@answering("river", RIVER_METHODS)
 class River:
     """Opens topics and views and closes everything it opened. An absent or empty directory becomes a new river.
 
@@ -250,7 +252,7 @@ class River:
         try:
             from riverrun.spark.run import Run
         except ImportError as error:
-            raise _not_installed(error) from None
+            raise not_installed("a flow", error, "spark") from None
         run = Run(self, flow, start=start, suffix=suffix, rebuild=rebuild, alerts_from=alerts_from)
         self._runs.add(run)
         return run
@@ -280,8 +282,7 @@ class River:
         try:
             from riverrun.capture import Capture
         except ImportError as error:
-            hint = f"Install it: {how_to_install('capture')}"
-            raise Unavailable(f"a package that captures need is not installed ({error.name})", hint=hint) from None
+            raise not_installed("a capture", error, "capture") from None
         made = Capture(
             self,
             Captures(self._coordination),
@@ -329,7 +330,7 @@ class River:
                     from riverrun.views import open_store
                     from riverrun.views.derived.routed import RoutedStore
                 except ImportError as error:
-                    raise _not_installed(error) from None
+                    raise not_installed("the view store", error, "spark") from None
                 except OSError as error:  # modules are files, too
                     raise from_system(error, "the view store cannot be opened") from error
                 home = open_store(self.views_address, read=self.views_read)
@@ -363,7 +364,3 @@ class River:
             from riverrun.log.kafka.refusals import refusal
 
             raise refusal(what, "the log of this river")
-
-
-def _not_installed(error: ImportError) -> Unavailable:
-    return Unavailable(f"a package that flows and views need is not installed ({error})", hint=_INSTALL)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
 from captured_shop import Shop
 from postgres_server import logical_server
+from riverrun.river import River
 
 
 def test_what_people_get_wrong(riverrun, tmp_path):
@@ -25,6 +28,35 @@ def test_what_people_get_wrong(riverrun, tmp_path):
         assert "s3cret" not in done.err + done.out
     (tmp_path / "riverrun.toml").write_text('[captures.shop]\nsource = "x"\ntable = ["a"]\n')
     assert "there is no option 'table'. Did you mean 'tables'?" in riverrun("capture", "shop").err
+
+
+def test_a_table_without_a_key_is_given_one_as_the_advice_says(riverrun, tmp_path):
+    file = tmp_path / "shop.db"
+    with closing(sqlite3.connect(file)) as db:
+        db.executescript("create table log (day text not null, number int not null, text text)")
+        db.execute("insert into log values ('mon', 1, 'a'), ('mon', 2, 'b')")
+        db.commit()
+    command = ("capture", f"sqlite:{file}", "--name", "shop", "--tables", "log", "--once")
+    refused = riverrun(*command)
+    assert refused.code != 0
+    advice = 'name its columns: keys={"log": [...]}, or --key log=COLUMN,… of the command'
+    assert advice in refused.err
+    with closing(sqlite3.connect(file)) as db:
+        db.executescript("create unique index log_key on log (day, number)")
+    done = riverrun(*command, "--key", "log=day,number")
+    assert done.code == 0, done
+    with River(tmp_path / "river") as river:
+        topic = river.topic("shop.log")
+        assert topic.spec.key == ("day", "number")
+        assert topic.read().num_rows == 2
+
+
+def test_keys_that_people_get_wrong(riverrun, tmp_path):
+    command = ("capture", f"sqlite:{tmp_path}/shop.db", "--name", "shop", "--tables", "log")
+    for key in ("log", "log=", "=day"):
+        assert f"not a key of a table: '{key}'. Write --key public.log=id" in riverrun(*command, "--key", key).error
+    (tmp_path / "riverrun.toml").write_text('[captures.shop]\nsource = "x"\ntables = ["a"]\n')
+    assert "which has its tables and keys" in riverrun("capture", "shop", "--key", "a=b").error
 
 
 def test_once_with_a_name_in_the_settings(riverrun, tmp_path, monkeypatch):

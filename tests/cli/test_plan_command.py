@@ -193,3 +193,23 @@ def test_looking_makes_no_view_store(riverrun: Any, river: River) -> None:
     write(TOTALS)
     assert riverrun("plan", "shop.py", "--json").json["run"] == "starts"
     assert not Path("river/views.db").exists()
+
+
+def test_views_that_are_gone_are_computed_again_as_a_run_says(riverrun: Any, river: River) -> None:
+    """With the file of the store away, and with another one in its place."""
+    leave(river, TOTALS)
+    offsets = Path("river/flows/shop/checkpoint/offsets")
+    (offsets / "1").write_text((offsets / "0").read_text())
+    river.close()
+    for file in Path("river").glob("views.db*"):
+        file.unlink()
+    away = riverrun("plan", "shop.py", "--exit-code")
+    assert away.code == 3
+    assert away.out.splitlines()[:2] == [
+        "shop has run before; a run computes its views from the log again",
+        "  flow shop has run before, and this store does not have its views: its views are computed from the log again",
+    ]
+    assert not Path("river/views.db").exists()
+    with River("river") as again:
+        assert again.store.flows() == []
+    assert riverrun("plan", "shop.py", "--exit-code").out == away.out

@@ -74,3 +74,43 @@ def test_a_rule_is_tried_on_what_is_in_the_log(riverrun: Riverrun, file: str) ->
     assert "there is no column 'usr'" in riverrun("rules", "try", file, "--topic", "events", "--by", "usr").error
     with River("river") as river:
         assert river.topics() == ["events"]
+
+
+def test_rules_of_a_topic_without_enabled_are_on_and_cannot_be_switched_off(riverrun: Riverrun, file: str) -> None:
+    with River("river") as river:
+        columns = "rule_id string, pattern string, define string, within string, measures string"
+        river.topic("rules", columns, key="rule_id")
+    assert riverrun("rules", "put", file).out == "put 2 rules into rules: abroad, pair\n"
+    assert "pair     on" in riverrun("rules", "list").out
+    refused = riverrun("rules", "off", "pair").error
+    assert refused.startswith(
+        "topic rules has no column 'enabled', so its rules are on, and cannot be switched off. Add"
+    )
+    assert 'river.topic("rules").delete("pair")' in refused
+    Path(file).write_text(json.dumps({"rule_id": "later", "pattern": "a b", "enabled": False}))
+    assert "has no column 'enabled'" in riverrun("rules", "put", file).error
+    Path(file).write_text(json.dumps({"rule_id": "later", "pattern": "a b", "after": "skip to next"}))
+    assert "topic rules has no column after. Add it to the end" in riverrun("rules", "put", file).error
+    assert len(riverrun("rules", "list", "--json").json) == 2
+    # as it is advised
+    made = riverrun("topic", "create", "rules", "--schema", f"{columns}, enabled boolean", "--key", "rule_id")
+    assert made.code == 0, made
+    assert riverrun("rules", "off", "pair").out == "switched off pair\n"
+
+
+def test_a_flow_that_leaves_enabled_out_is_refused(riverrun: Riverrun, file: str) -> None:
+    """Or else rules would be on for it that were switched off."""
+    riverrun("rules", "put", file)
+    Path("fraud.py").write_text(
+        "import riverrun as rr\n"
+        'flow = rr.Flow("fraud")\n'
+        'rules = flow.table("rules", "rule_id string, pattern string, define string, within string", key="rule_id")\n'
+        'events = flow.stream("events", "user string, country string, amount double, at timestamp", time="at")\n'
+        'flow.view("hits", events.match_rules(rules, by="user"))\n'
+    )
+    said = (
+        "fraud.py:3: rules in topic rules have measures, after, enabled, which the flow leaves out: they would not do what"
+        " they say. Add to the schema of the table: measures string, after string, enabled boolean"
+    )
+    assert riverrun("plan", "fraud.py", "--json").json["reason"] == said
+    assert riverrun("run", "fraud.py", "--once").error == said

@@ -49,6 +49,19 @@ def test_once_and_drain_exclude_each_other(riverrun: Any) -> None:
     assert "--once and --drain exclude each other" in riverrun("run", "shop.py", "--once", "--drain").error
 
 
+def test_a_run_that_ends_because_its_store_is_away_does_not_say_that_it_waits(
+    riverrun: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("shop.py").write_text(FLOW)
+    monkeypatch.setenv("RIVERRUN_VIEWS", "postgresql://127.0.0.1:1/nothing")
+    for command in (("run", "shop.py", "--once"), ("view", "list"), ("plan", "shop.py", "--json")):
+        done = riverrun(*command)
+        assert done.code != 0, done
+        said = done.err + done.out
+        assert "the view store 127.0.0.1/nothing is away" in said
+        assert "RIVERRUN_VIEWS its address? Only a run that has begun waits for it" in said
+
+
 def test_a_rebuild_shows_how_far_it_is(riverrun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a run that only tells: half of the rows, then done."""
     Path("shop.py").write_text(FLOW)
@@ -343,6 +356,23 @@ def test_a_newer_run_shuts_it_out(riverrun: Any, tmp_path: Path, spark_session: 
         newer = other.submit(take_over)
         assert "another one" in riverrun("run", "shop.py", "--port", "0").error
         newer.result()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_a_second_run_says_from_whom_it_takes_over(start: Any, tmp_path: Path) -> None:
+    first = start()
+    until(lambda: totals(tmp_path) == 100, first)
+    second = start("--once")
+    assert second.wait(PATIENCE) == 0, (tmp_path / "err-1").read_text()
+    (said,) = (tmp_path / "err-1").read_text().splitlines()
+    run = rf"\({re.escape(socket.gethostname())}, process {first.pid}, for .*, last heard .* ago\)"
+    assert re.match(rf"flow shop runs already {run}: this run takes over from it; that one ends then", said)
+    assert first.wait(PATIENCE) != 0
+    assert f"run 2 has taken over ({socket.gethostname()}, process {second.pid})" in (tmp_path / "err-0").read_text()
+    third = start("--once")  # nobody is there any more
+    assert third.wait(PATIENCE) == 0
+    assert (tmp_path / "err-2").read_text() == ""
 
 
 @pytest.mark.spark

@@ -115,3 +115,28 @@ def test_a_signal_lets_it_finish_what_it_has(tmp_path: Path, number: int) -> Non
     assert err == f"{signal.Signals(number).name}: finishing what is being worked on\n"
     with River(tmp_path / "river") as river:
         assert river.lag("send")["rows"] == 1
+
+
+def test_a_worker_that_waits_for_its_rate_is_a_member(mails: Any, tmp_path: Path) -> None:
+    """It has no message, and will not have one for a long time; so is one that waits for messages."""
+    command = [sys.executable, "-m", "riverrun.cli", "worker", "mails:send", "--topic", "mails", "--group", "send"]
+    with subprocess.Popen([*command, "--rate", "0.01"], stdout=subprocess.DEVNULL) as running:
+        try:
+            until(lambda: Path("sent").exists())
+            until(lambda: _described("send")["rows"] == 2)  # the first is done, and no other begun
+            (worker,) = _described("send")["workers"]
+            assert worker == {"process": running.pid, "topic": "mails", "messages": 0, "seconds": None}
+            (group,) = mails("group", "list", "--json").json
+            assert (group["kind"], group["members"]) == ("queue", 1)
+            assert f"in use by process {running.pid}" in mails("group", "drop", "send", "--yes").err
+        finally:
+            running.kill()
+    assert _described("send")["workers"] == []
+    (group,) = mails("group", "list", "--json").json
+    assert group["members"] == 0
+    assert mails("group", "drop", "send", "--yes").code == 0
+
+
+def _described(group: str) -> Any:
+    with River("river") as river:
+        return river.groups.describe(group)

@@ -272,7 +272,7 @@ def test_lag_of_a_queue_counts_what_is_not_done(river, topic):
         messages[1].ack()
         assert river.lag("q")["rows"] == 9
         assert sum(p["unfinished"] for p in river.lag("q")["topics"]["t"]["partitions"].values()) == 3
-        assert river.groups.list() == [{"group": "q", "kind": "queue", "topics": ["t"], "members": 0}]
+        assert river.groups.list() == [{"group": "q", "kind": "queue", "topics": ["t"], "members": 1}]
 
 
 def test_an_unknown_group_is_named(river, topic):

@@ -8,14 +8,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from riverrun.river import River
 from riverrun.runtime.rule_topic import open_rules
 from riverrun.serve.guard import Guard
+from riverrun.serve.pages.day import COARSE, DayPart
+from riverrun.serve.pages.day_file import DayDocument, day_path
 from riverrun.serve.server import Background, serve_in_background
 from riverrun.serve.tokens import line
 from riverrun.settings import Settings
@@ -64,6 +68,15 @@ pytestmark = [
 ]
 
 
+def write_day(river: River, flow: str) -> None:
+    """As if it had been run all day."""
+    now = int(time.time()) // COARSE * COARSE
+    parts = [DayPart(now - COARSE * back, COARSE, 600.0, 6000 + 40 * back, 3) for back in range(140, 0, -1)]
+    path = Path(day_path(river.path, flow))
+    path.parent.mkdir()
+    path.write_bytes(msgspec.json.encode(DayDocument(1, parts)))
+
+
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[River]:
     """A river with a flow that is run, and customers who do not stop."""
@@ -75,6 +88,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[River]:
         with river.topic("orders").consumer("warehouse-of-the-north") as consumer:
             consumer.poll(5)  # and is behind from then on
         open_rules(river, "rules").append(RULES)
+        write_day(river, run.name)
 
         def live() -> None:
             while not stop.wait(0.5):
@@ -242,6 +256,37 @@ def test_at_380_pixels_nothing_sticks_out(browser: Any, served: Background) -> N
     for path in (*PAGES, *QUIET):
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 380, path
+    context.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_at_380_pixels_every_tab_is_in_sight(browser: Any, served: Background, scripts: bool) -> None:
+    """The page that one is at, too: it once was to the right of what was shown."""
+    context = browser.new_context(
+        base_url=served.url, viewport={"width": 380, "height": 800}, java_script_enabled=scripts
+    )
+    page = context.new_page()
+    for path in (*PAGES, *QUIET):
+        page.goto(path)
+        tabs = page.locator("nav a")
+        boxes = [tabs.nth(number).bounding_box() for number in range(tabs.count())]
+        assert [box for box in boxes if box["x"] < 0 or box["x"] + box["width"] > 380 or box["y"] > 160] == [], path
+        assert page.locator("nav a[aria-current]").count() == 1
+    context.close()
+
+
+def test_at_380_pixels_history_begins_with_what_is_new(browser: Any, served: Background) -> None:
+    context = browser.new_context(base_url=served.url, viewport={"width": 380, "height": 800})
+    page = context.new_page()
+    page.goto("/ui/history")
+    page.wait_for_selector("svg.day")
+    right = (
+        "() => [...document.querySelectorAll('.scroll:has(svg.day)')]"
+        ".map(each => each.scrollWidth - each.clientWidth - each.scrollLeft)"
+    )
+    page.wait_for_function(f"() => ({right})().every(left => left < 2)")
+    assert len(page.evaluate(right)) == 6
+    assert page.evaluate("document.querySelector('.scroll:has(svg.day)').scrollLeft") > 500
     context.close()
 
 

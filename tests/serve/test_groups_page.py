@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import httpx
@@ -129,3 +130,14 @@ def test_another_site_cannot_move_a_group(http: httpx.Client, river: River) -> N
     foreign = {"origin": "http://elsewhere.example"}
     answer = http.post("/ui/groups/billing?action=reset", data={"topic": "orders", "to": "latest"}, headers=foreign)
     assert answer.status_code == 403
+
+
+def test_a_worker_without_a_message_is_on_the_page(http: httpx.Client, river: River) -> None:
+    with river.topic("orders").queue("idle") as queue:
+        while message := queue.receive(0):
+            message.ack()
+        assert "idle queue orders 1" in look(http, "/ui/groups").text
+        assert (
+            f"Who is there, and who has messages now Process Topic Messages First lease ends in {os.getpid()} orders 0 –"
+            in (look(http, "/ui/groups/idle").text)
+        )

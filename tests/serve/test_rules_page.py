@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from datetime import UTC, datetime
 
@@ -73,3 +74,13 @@ def test_a_rule_is_put(http: httpx.Client, rules: River) -> None:
     put = http.post("/ui/rules", data={"do": "put", "rules": "rules", "rule": json.dumps({**RULE, "rule_id": "two"})})
     assert put.status_code == 303
     assert sorted(newest_rules(rules.topic("rules"))) == ["growing", "two"]
+
+
+def test_what_a_topic_has_no_column_for_is_not_dropped_in_silence(http: httpx.Client, river: River) -> None:
+    topic = river.topic("rules", "rule_id string, pattern string", key="rule_id")
+    topic.append({"rule_id": "pair", "pattern": "a b"})
+    off = http.post("/ui/rules", data={"rules": "rules", "id": "pair", "do": "off"})
+    assert off.status_code == 400 and "has no column 'enabled', so its rules are on" in html.unescape(off.text)
+    put = http.post("/ui/rules", data={"do": "put", "rule": '{"rule_id": "x", "pattern": "a b", "within": "1 hour"}'})
+    assert put.status_code == 400 and "has no column within" in put.text
+    assert http.post("/ui/rules", data={"rules": "rules", "id": "pair", "do": "on"}).status_code == 303

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +14,7 @@ from riverrun.flow import Flow
 from riverrun.flow.aggregates import count
 from riverrun.flow.aggregates import sum as total
 from riverrun.flow.windows import tumbling
+from riverrun.log.process import identity, identity_of
 
 pytestmark = pytest.mark.spark
 
@@ -106,6 +110,31 @@ def test_a_second_run_shuts_out_the_first(river):
     with pytest.raises(Fenced):
         first.process(timeout="60 seconds")
     assert first.status()["state"] == "failed"
+
+
+def test_a_run_says_from_whom_it_takes_over_and_only_if_that_is_alive(river, caplog):
+    """Two real ones are in tests/cli; this is one, and a process that says it were one."""
+    river.topic("orders", ORDERS, key="user", time="at", fsync="os").append(orders(0, 30))
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        river.store.hear("shop", river.store.take_fence("shop"), identity_of(other.pid))
+        with river.run(shop()) as run:
+            (said,) = said_of_takeover(caplog)
+            assert re.match(
+                r"flow shop runs already \(.*, for \d+ s, last heard \d+ s ago\): this run takes over", said
+            )
+            run.process(timeout="60 seconds")
+            told = river.store.incumbent("shop")
+            assert (told.fence, told.process) == (2, identity())
+        assert river.store.incumbent("shop") is None
+        river.store.hear("shop", river.store.take_fence("shop"), identity_of(other.pid))
+        other.kill()
+    caplog.clear()
+    with river.run(shop()):
+        assert not said_of_takeover(caplog)
+
+
+def said_of_takeover(caplog) -> list[str]:
+    return [message for message in caplog.messages if "runs already" in message]
 
 
 def test_a_flow_runs_before_there_is_anything_to_read(river):

@@ -22,7 +22,7 @@ from riverrun.alerts.address import Address
 from riverrun.alerts.message import AlertMessage
 from riverrun.alerts.network_guard import find_private, is_public, refusal, refuse_private
 from riverrun.alerts.retry import Undelivered
-from riverrun.errors import Invalid, Unavailable, how_to_install
+from riverrun.errors import Invalid, not_installed
 
 _STARTING = 20  # seconds that apprise may take before it sends anything; it is large
 _MAIL = ("mailto", "mailtos")  # a mail server is no webhook, and is often in the same network
@@ -44,10 +44,7 @@ def check_addresses(addresses: Sequence[Address], private: bool) -> None:
             webhook.parse(address)
     others = [address for address in addresses if address.scheme not in webhook.SCHEMES]
     if others and importlib.util.find_spec("apprise") is None:
-        raise Unavailable(
-            f"alerts to {others[0]} need a package that is not installed (apprise)",
-            hint=f"Install it: {how_to_install('alerts')}",
-        )
+        raise not_installed(f"an alert to {others[0]}", "apprise", "alerts")
     unreadable = _find_unreadable(others)
     if unreadable:
         raise Invalid(

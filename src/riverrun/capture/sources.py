@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from riverrun.capture.changes import CaptureSource
 from riverrun.capture.sqlite.source import SqliteSource
-from riverrun.errors import Invalid, Unavailable, how_to_install
+from riverrun.errors import Invalid, not_installed
 
 KINDS = ("postgresql", "postgres", "mariadb", "mysql", "sqlite")
 SQLITE = "sqlite:"
@@ -39,10 +39,7 @@ def open_database(
             return PostgresSource(address, name, keys, publication, decimal)
         from riverrun.capture.mariadb.source import MariaSource
     except ImportError as error:
-        raise Unavailable(
-            f"a package that captures need is not installed ({error.name})",
-            hint=f"Install it: {how_to_install('capture')}",
-        ) from None
+        raise not_installed("a capture", error, "capture") from None
     if publication is not None:
         raise Invalid("publications are PostgreSQL's; MariaDB has none", hint="Leave `publication` out")
     return MariaSource(address, name, keys, decimal)

@@ -110,3 +110,8 @@ def transactions_spec(capture: str) -> TopicSpec:
 def renamed_columns(table: CapturedTable) -> dict[str, str]:
     """Columns that are called otherwise in the topic, and what the source calls them."""
     return {column.name: column.source for column in table.columns if column.name != column.source}
+
+
+def name_key(table: str) -> str:
+    """How a capture is told which columns tell the rows of a table apart, in a program and in the command."""
+    return f'keys={{"{table}": [...]}}, or --key {table}=COLUMN,… of the command'

@@ -46,6 +46,12 @@ def capture(
     decimal: Annotated[
         str | None, typer.Option(metavar="P,S", help="Numbers without a precision are decimals of this one, not text.")
     ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE=COLUMN,…", help="Columns that tell the rows of a table without a primary key apart."
+        ),
+    ] = None,
     resnapshot: Annotated[
         list[str] | None, typer.Option(metavar="TABLE", help="Read a table again; all: everything, with a new slot.")
     ] = None,
@@ -65,9 +71,9 @@ def capture(
     of the address: an argument can be seen by others. With --json the status is printed at the end.
     """
     if install or uninstall:
-        _change_triggers(source, tables, name, decimal, install, uninstall, json)
+        _change_triggers(source, tables, name, decimal, key or [], install, uninstall, json)
         return
-    options = _options(source, tables, name, snapshot, form, publication, decimal)
+    options = _options(source, tables, name, snapshot, form, publication, decimal, key or [])
     lines = CaptureLines(quiet=json)
     with interruptible(), open_river(river, create=True) as opened:
         made = _made(opened, options, resnapshot or [])
@@ -85,7 +91,14 @@ def capture(
 
 
 def _change_triggers(
-    source: str, tables: str, name: str, decimal: str | None, install: bool, uninstall: bool, json: bool
+    source: str,
+    tables: str,
+    name: str,
+    decimal: str | None,
+    keys: list[str],
+    install: bool,
+    uninstall: bool,
+    json: bool,
 ) -> None:
     """Make or remove what a capture of SQLite has in its file. The river is not looked at."""
     from riverrun.capture.sources import open_sqlite
@@ -95,7 +108,7 @@ def _change_triggers(
         raise Invalid("--install and --uninstall exclude each other")
     if uninstall and _is_address(source):
         tables = tables or "-"  # everything goes, whatever tables there are
-    options = _options(source, tables, name, "initial", "rows", None, decimal)
+    options = _options(source, tables, name, "initial", "rows", None, decimal, keys)
     capture = check_capture_name(options["name"])
     database = open_sqlite(options["source"], capture, options.get("keys"), None, options.get("decimal"))
     try:
@@ -154,11 +167,20 @@ def _made(river: River, options: dict[str, Any], resnapshot: list[str]) -> Captu
 
 
 def _options(
-    source: str, tables: str, name: str, snapshot: str, form: str, publication: str | None, decimal: str | None
+    source: str,
+    tables: str,
+    name: str,
+    snapshot: str,
+    form: str,
+    publication: str | None,
+    decimal: str | None,
+    keys: list[str],
 ) -> dict[str, Any]:
     if not _is_address(source):
-        if tables or name:
-            raise Invalid(f"{source} is the name of a capture in {CONFIG}, which has its tables", hint="Leave them out")
+        if tables or name or keys:
+            raise Invalid(
+                f"{source} is the name of a capture in {CONFIG}, which has its tables and keys", hint="Leave them out"
+            )
         return {"name": source, **_from_file(source)}
     if not name:
         raise Invalid("a capture needs a name", hint="Give --name shop: its topics are then shop.public.orders, …")
@@ -173,7 +195,22 @@ def _options(
         "form": form,
         "publication": publication,
         "decimal": decimal,
+        "keys": _keys(keys),
     }
+
+
+def _keys(options: list[str]) -> dict[str, list[str]] | None:
+    """By table, as --key names them; None without any."""
+    keys = {}
+    for option in options:
+        table, _, columns = option.partition("=")
+        named = [column.strip() for column in columns.split(",") if column.strip()]
+        if not table.strip() or not named:
+            raise Invalid(
+                f"not a key of a table: {option!r}", hint="Write --key public.log=id, or --key log=day,number"
+            )
+        keys[table.strip()] = named
+    return keys or None
 
 
 def _is_address(source: str) -> bool:

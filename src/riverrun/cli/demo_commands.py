@@ -15,7 +15,7 @@ import typer
 from riverrun.cli.options import JsonOption
 from riverrun.cli.output import console, print_json, print_line
 from riverrun.durations import micros
-from riverrun.errors import Invalid, Unavailable, how_to_install
+from riverrun.errors import Invalid, not_installed
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -61,10 +61,7 @@ def demo(
     try:
         _shop(for_, port, rate, seed, no_browser, river, json)
     except ImportError as error:
-        raise Unavailable(
-            f"a package that the demo needs is not installed ({error.name})",
-            hint=f"Install it: {how_to_install('spark,serve')}; or see: riverrun demo --log",
-        ) from None
+        raise not_installed("the demo", error, "spark,serve", "or see: riverrun demo --log") from None
 
 
 @app.command("break")

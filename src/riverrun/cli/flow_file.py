@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riverrun.errors import Invalid, NotFound, RiverrunError, Unavailable, how_to_install
+from riverrun.errors import Invalid, NotFound, RiverrunError, not_installed
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -34,9 +34,7 @@ def load_flow(path: str) -> Flow:
     try:
         from riverrun.flow import Flow
     except ImportError as error:
-        raise Unavailable(
-            f"a package that flows need is not installed ({error})", hint=f"Install it: {how_to_install('spark')}"
-        ) from None
+        raise not_installed("a flow", error, "spark") from None
     module = _execute(path)
     flow = getattr(module, "flow", None)
     if isinstance(flow, Flow):

@@ -57,7 +57,9 @@ def _print(fate: FlowPlan) -> None:
     says = {
         "starts": "has not run yet; a run starts it",
         "resumes": f"is at epoch {fate.epoch}; a run goes on from there",
-        "rebuilds": f"is at epoch {fate.epoch}; a run computes its views from the log again, beside the old ones",
+        "rebuilds": f"is at epoch {fate.epoch}; a run computes its views from the log again, beside the old ones"
+        if fate.epoch
+        else "has run before; a run computes its views from the log again",
         "refused": f"{f'is at epoch {fate.epoch}' if fate.epoch else 'has not run yet'}; a run is refused",
     }
     print_line(f"{fate.flow} {says[fate.run]}")

@@ -12,10 +12,9 @@ from riverrun import figures
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import note, print_json, print_line, print_table
 from riverrun.durations import micros, show
-from riverrun.errors import Invalid, NotFound, did_you_mean
+from riverrun.errors import Invalid
 
 if TYPE_CHECKING:
-    from riverrun.log.topic import Topic
     from riverrun.river import River
 
 app = typer.Typer(help="Rules that flows match rows against: put, list, off, try.", rich_markup_mode=None)
@@ -43,12 +42,12 @@ def put(
     What can be seen to be wrong without a flow is refused, and nothing is put. The topic is made where there is none.
     """
     from riverrun.rules.file import read_rules
-    from riverrun.runtime.rule_topic import open_rules
+    from riverrun.runtime.rule_topic import open_rules, put_rules
 
     with open_river(river, create=True) as opened:
         topic = open_rules(opened, rules)
         rows = read_rules(_text(file), tuple(topic.schema.names))
-        position = topic.append([_of_topic(row, topic) for row in rows])
+        position = put_rules(topic, rows)
     if json:
         print_json({"put": [row["rule_id"] for row in rows], "position": str(position)})
     else:
@@ -82,15 +81,10 @@ def off(
     river: RiverOption = DEFAULT_RIVER,
 ) -> None:
     """Switch rules off. What they had begun is forgotten; `riverrun rules put` switches them on again."""
-    from riverrun.runtime.rule_topic import newest_rules
+    from riverrun.runtime.rule_topic import switch_rules
 
     with open_river(river) as opened:
-        topic = opened.topic(rules)
-        known = newest_rules(topic)
-        for name in names:
-            if name not in known:
-                raise NotFound(f"there is no rule {name!r} in {rules}", hint=did_you_mean(name, list(known)))
-        position = topic.append([{**_own(known[name]), "enabled": False} for name in names])
+        position = switch_rules(opened.topic(rules), names, on=False)
     if json:
         print_json({"off": names, "position": str(position)})
     else:
@@ -143,18 +137,6 @@ def _text(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise Invalid(f"{file} is not text in UTF-8") from None
-
-
-def _own(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if not name.startswith("_")}
-
-
-def _of_topic(row: dict[str, Any], topic: Topic) -> dict[str, Any]:
-    """The row without what the topic has no column for, if that says nothing."""
-    missing = [name for name, value in row.items() if name not in topic.schema.names and value not in (None, True)]
-    if missing:
-        raise Invalid(f"topic {topic.name} has no column {', '.join(missing)}", hint="Add it to the topic's schema")
-    return {name: value for name, value in row.items() if name in topic.schema.names}
 
 
 def _stored(river: River, rules: str) -> list[dict[str, Any]]:

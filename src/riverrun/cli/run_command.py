@@ -19,7 +19,7 @@ from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_ri
 from riverrun.cli.output import print_json
 from riverrun.cli.run_lines import RunLines, summarize
 from riverrun.cli.serve_command import DEFAULT_HOST, HostOption, serve_beside
-from riverrun.errors import Invalid, Unavailable, how_to_install
+from riverrun.errors import Invalid, not_installed
 
 if TYPE_CHECKING:
     from riverrun.cli.pending_run import PendingRun
@@ -145,10 +145,7 @@ def _pending(river: River, flow: Flow) -> PendingRun:
     try:
         from riverrun.cli.pending_run import PendingRun
     except ImportError as error:
-        raise Unavailable(
-            f"a package that flows need is not installed ({error.name})",
-            hint=f"Install it: {how_to_install('spark')}",
-        ) from None
+        raise not_installed("a flow", error, "spark") from None
     return PendingRun(river, flow)
 
 

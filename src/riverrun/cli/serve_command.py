@@ -16,7 +16,7 @@ import typer
 from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import note, print_json, print_line
 from riverrun.ending import EndingSignals
-from riverrun.errors import PortInUse, Unavailable, how_to_install
+from riverrun.errors import PortInUse, not_installed
 
 if TYPE_CHECKING:
     from riverrun.river import River
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8400
 _FILE = "riverrun.toml"
-_INSTALL = how_to_install("serve")
 
 HostOption = Annotated[
     str, typer.Option(metavar="ADDRESS", help="Listen there. Other machines are let in only with tokens.")
@@ -46,7 +45,7 @@ def serve(
         try:
             from riverrun.serve.server import Server
         except ImportError as error:
-            raise _not_installed(error) from None
+            raise not_installed("HTTP", error, "serve") from None
         _note_unread_tokens()
         server = Server(opened, host=host, port=port)
         if json:
@@ -67,8 +66,8 @@ def serve_beside(
         from riverrun.serve.server import serve_in_background
     except ImportError as error:
         if port is not None:
-            raise _not_installed(error) from None
-        note(f"not served over HTTP: {error.name} is not installed ({_INSTALL})")
+            raise not_installed("HTTP", error, "serve") from None
+        note(f"not served: {not_installed('HTTP', error, 'serve')}")
         return
     _note_unread_tokens()
     try:
@@ -93,10 +92,6 @@ def _note_unread_tokens() -> None:
         variable = f"RIVERRUN_{name.upper()}"
         if name in said and not os.environ.get(variable):
             note(f"{_FILE} has {name}, but commands do not read that file: set {variable}")
-
-
-def _not_installed(error: ImportError) -> Unavailable:
-    return Unavailable(f"a package that HTTP needs is not installed ({error.name})", hint=f"Install it: {_INSTALL}")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from riverrun.calls import Misplaced, public_names
 from riverrun.columns import check_name
 from riverrun.durations import Duration
 from riverrun.envelopes.envelope import MessageForm
@@ -23,7 +24,7 @@ from riverrun.flow.operators.node import Node
 from riverrun.flow.operators.source import StreamSource
 from riverrun.flow.operators.table import TableSource
 from riverrun.flow.place import caller, declaration
-from riverrun.flow.relation import Misplaced, Relation
+from riverrun.flow.relation import Relation
 from riverrun.flow.render import document, mermaid
 from riverrun.flow.source import UNSAID, TopicLike, Unsaid, declared, enveloped, source
 from riverrun.flow.stream import Stream
@@ -34,8 +35,9 @@ from riverrun.habits import FLOW_METHODS
 class Flow:
     """A named flow. Declare sources, derive from them, and name the ends."""
 
+    @declaration
     def __init__(self, name: str) -> None:
-        self.name = _flow_name(name)
+        self.name = check_name(name, "flow")
         self.graph = Graph(self.name)
         self.views: dict[str, ViewEnd] = {}
         self.derived: dict[str, TopicEnd] = {}
@@ -166,8 +168,7 @@ class Flow:
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(f"a flow has no {name!r}")
-        known = [name for name in dir(type(self)) if not name.startswith("_")]
-        hint = FLOW_METHODS.get(name) or did_you_mean(name, known)
+        hint = FLOW_METHODS.get(name) or did_you_mean(name, public_names(type(self)))
         raise Misplaced(f"{caller()}: a flow has no {name!r}", hint=hint)
 
     def __repr__(self) -> str:
@@ -190,8 +191,3 @@ def _form(form: str | None, times: str | None, decimals: str | None, of: str | N
     if said:
         raise Invalid(f"{said[0]} is for a table inside messages", hint='Say which: form="debezium" or form="maxwell"')
     return None
-
-
-@declaration
-def _flow_name(name: str) -> str:
-    return check_name(name, "flow")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
+from riverrun.calls import Miscalled, miscalled
 from riverrun.errors import Invalid, NotFound
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -39,7 +40,7 @@ def caller() -> Place:
 
 
 def declaration(function: Callable[Args, Result]) -> Callable[Args, Result]:
-    """A public method of a flow: what it refuses names the file and line of the call."""
+    """A public method of a flow: what it refuses, arguments that it does not have too, names the file and line of the call."""
 
     @functools.wraps(function)
     def declared(*args: Args.args, **kwargs: Args.kwargs) -> Result:
@@ -50,5 +51,9 @@ def declaration(function: Callable[Args, Result]) -> Callable[Args, Result]:
             if error.message.startswith(place):
                 raise
             raise type(error)(place + error.message, hint=error.hint) from None
+        except TypeError:
+            if wrong := miscalled(function, args, kwargs):
+                raise Miscalled(f"{caller()}: {wrong.message}", hint=wrong.hint) from None
+            raise
 
     return declared

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from riverrun.calls import Misplaced, public_names
 from riverrun.columns import WRITTEN
 from riverrun.errors import Invalid, did_you_mean
 from riverrun.flow import names
@@ -249,10 +250,6 @@ def _check_union(left: Schema, right: Schema) -> None:
             )
 
 
-class Misplaced(Invalid, AttributeError):
-    """A method that a stream or a table does not have: the other kind has it, or another library."""
-
-
 def unfinished(what: str, name: str) -> AttributeError:
     """The error for a method of something that `.agg(…)` has to follow."""
     if name.startswith("_"):
@@ -272,6 +269,6 @@ def missing(here: str, there: str, name: str, rows: Relation, other: type[Relati
         return Misplaced(f"{place}: {name} is a method of a {there}, and this is a {here}", hint=hint)
     if name in rows.schema:
         return Misplaced(f"{place}: {name} is a column of this {here}", hint=_IN_QUOTES)
-    known = [name for name in dir(type(rows)) if not name.startswith("_")]
+    known = public_names(type(rows))
     known_elsewhere = {**METHODS, **TABLE_METHODS} if here == "table" else METHODS
     return Misplaced(f"{place}: a {here} has no {name!r}", hint=known_elsewhere.get(name) or did_you_mean(name, known))

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from riverrun.calls import answering
 from riverrun.durations import Duration, micros
 from riverrun.errors import Closed, Fenced, Invalid, NotFound
+from riverrun.habits import CONSUMER_METHODS
 from riverrun.log.assignment import Slot
 from riverrun.log.consumer import Consumer
 from riverrun.log.coordination import Coordination
@@ -37,6 +39,7 @@ class Held:
     deadline: int | None  # when it is to be given away, at the latest
 
 
+@answering("consumer", CONSUMER_METHODS)
 class CoordinatedConsumer(Consumer):
     """A consumer of topics of one machine."""
 

@@ -15,6 +15,7 @@ from riverrun.errors import Busy, NotFound, did_you_mean
 from riverrun.log import process
 from riverrun.log.coordination import Coordination
 from riverrun.log.offset_commits import committed_offsets, put_offsets
+from riverrun.log.queue_workers import forget_workers, live_workers
 from riverrun.log.rebalance import live_members, raise_generation
 from riverrun.log.topic import Start, Topic
 
@@ -37,7 +38,8 @@ class CoordinatedGroups:
         self._open = open_topic
 
     def list(self) -> list[dict[str, Any]]:
-        """Every group with its kind ("consumer" or "queue"), topics, and number of live members; in order of names."""
+        """Every group with its kind ("consumer" or "queue"), topics, and number of live members (of a queue, of processes that
+        work it off); in order of names."""
         with self._coordination.reading() as db:
             names = [name for (name,) in db.execute("select name from groups order by name").fetchall()]
             return [
@@ -45,14 +47,14 @@ class CoordinatedGroups:
                     "group": name,
                     "kind": _kind(db, name),
                     "topics": _topics(db, name),
-                    "members": len(live_members(db, name, self._coordination.now())),
+                    "members": _count(db, name, self._coordination.now()),
                 }
                 for name in names
             ]
 
     def describe(self, group: str) -> dict[str, Any]:
-        """The group, its members with their partitions, and its lag. Of a queue, the workers that have messages now: how
-        many, and in how many seconds the first lease runs out."""
+        """The group, its members with their partitions, and its lag. Of a queue, the workers: how many messages each has now,
+        and in how many seconds the first lease runs out (None without a message)."""
         lag = self.lag(group)
         now = self._coordination.now()
         with self._coordination.reading() as db:
@@ -131,6 +133,7 @@ class CoordinatedGroups:
             self._check_unused(db, group, None)
             for table in _TABLES:
                 db.execute(f"delete from {table} where grp = ?", (group,))
+            forget_workers(db, group)
             db.execute("delete from groups where name = ?", (group,))
 
     def _check_known(self, db: Connection, group: str) -> None:
@@ -153,6 +156,8 @@ class CoordinatedGroups:
             (group, topic, now),
         )
         users += [process.pid_of(name) for (name,) in workers if not process.is_gone(name)]
+        if topic is None:  # it is to be dropped, and a worker would wait for ever
+            users += [process.pid_of(name) for name, _ in live_workers(db, group, now)]
         if users:
             raise Busy(
                 f"group {group} is in use by process {', '.join(map(str, sorted(set(users))))}",
@@ -164,17 +169,27 @@ def _kind(db: Connection, group: str) -> str:
     return "queue" if db.execute("select 1 from cursors where grp = ?", (group,)).fetchone() else "consumer"
 
 
+def _count(db: Connection, group: str, now: int) -> int:
+    """Live members; of a queue, processes."""
+    if _kind(db, group) == "consumer":
+        return len(live_members(db, group, now))
+    return len({worker["process"] for worker in _workers(db, group, now)})
+
+
 def _workers(db: Connection, group: str, now: int) -> list[dict[str, Any]]:
-    """Processes that hold messages, by topic; what a dead one had is about to come again."""
+    """Processes that work a queue off, by topic, with messages or without; what a dead one had is about to come again."""
     held = db.execute(
         "select process, topic, count(*), min(expires) from messages where grp = ? and dead is null"
         " and process is not null and expires > ? group by process, topic order by process, topic",
         (group, now),
     )
+    found: dict[tuple[str, str], tuple[int, float | None]] = dict.fromkeys(live_workers(db, group, now), (0, None))
+    for name, topic, count, expires in held:
+        if not process.is_gone(name):
+            found[name, topic] = (count, (expires - now) / 1e6)
     return [
-        {"process": process.pid_of(name), "topic": topic, "messages": count, "seconds": (expires - now) / 1e6}
-        for name, topic, count, expires in held
-        if not process.is_gone(name)
+        {"process": process.pid_of(name), "topic": topic, "messages": count, "seconds": seconds}
+        for (name, topic), (count, seconds) in sorted(found.items(), key=lambda one: one[0])
     ]
 
 

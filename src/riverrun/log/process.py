@@ -27,6 +27,11 @@ def identity_of(pid: int) -> str | None:
     return f"{boot_id():x}/{_namespace()}/{pid}/{started}" if started else None
 
 
+def is_near(name: str) -> bool:
+    """Whether it would be seen from here if it lives: a process of this machine, since it was started, and namespace."""
+    return name.split("/")[:2] == identity().split("/")[:2]
+
+
 def is_gone(name: str) -> bool:
     """True if that process has certainly ended. False if it lives, or nobody here can say (then its lease decides)."""
     boot, namespace, pid, started = name.split("/")

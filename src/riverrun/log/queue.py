@@ -30,6 +30,7 @@ from riverrun.log.dead_letters import DeadLetters
 from riverrun.log.deliveries import Deliveries, Delivery, Dying, Unread
 from riverrun.log.feed import warm_up
 from riverrun.log.lookahead import Lookahead
+from riverrun.log.queue_workers import QueueWorkers
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.log.wake import Bell
@@ -101,6 +102,7 @@ class Queue:
         self._lock = threading.Lock()
         self._ahead = Lookahead(topic)
         self._dead = DeadLetters(coordination, topic, group, open_topic)
+        self._workers = QueueWorkers(coordination, self.group, topic.name)
         self._worker = ""
         self._upkeep_at = 0
         self.deliveries = Deliveries(coordination, topic, group, self.lease, attempts)
@@ -165,6 +167,7 @@ class Queue:
             self._closed.set()
             if self._worker and self._pid() == os.getpid():
                 self.deliveries.give_back_all(self._worker)
+                self._workers.leave(self._worker)
             with suppress(NotFound):  # a dropped topic has nobody who waits
                 self.topic.backend.ring()
 
@@ -174,6 +177,11 @@ class Queue:
             self.close()
         except RiverrunError:
             pass  # then the leases run out
+
+    def tell(self) -> None:
+        """For who does not call `receive` for a while: this worker is there, with a message or without."""
+        if not self._closed.is_set():
+            self._workers.hear(self._name())
 
     def _take(self) -> Message | None:
         self._look_after_the_dead()
@@ -197,6 +205,7 @@ class Queue:
         now = self._now()
         if now >= self._upkeep_at:
             self._upkeep_at = now + _UPKEEP
+            self.tell()
             self.deliveries.reclaim()
             self._dead.bury()
 

@@ -12,8 +12,10 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
+from riverrun.calls import answering
 from riverrun.durations import Duration, seconds
 from riverrun.errors import Invalid, OutOfRange
+from riverrun.habits import TOPIC_METHODS
 from riverrun.log.captures import Captures
 from riverrun.log.packing import Packing
 from riverrun.log.partitioner import partition_of
@@ -41,6 +43,7 @@ Start = Position | Mapping[str, Mapping[int, int]] | datetime | str | None
 _DESCRIBED = ("retention", "retention_bytes", "compact", "fsync", "archive", "naive", "times")
 
 
+@answering("topic", TOPIC_METHODS)
 class Topic:
     """An append-only, partitioned stream of typed rows.
 

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -158,7 +159,7 @@ class QueueWorker:
             self.counts.dead += last
 
     def _keep_leases(self) -> None:
-        """Of messages that are worked on, for as long as that takes."""
+        """Of messages that are worked on, for as long as that takes. And a worker that waits for its rate is there, too."""
         while not self.wait(min(self._queue.lease / 3e6, 5.0)):
             with self._lock:
                 held = list(self._held)
@@ -167,6 +168,8 @@ class QueueWorker:
                     message.extend()
                 except RiverrunError:
                     continue  # it was settled just now, or is lost; whoever works on it will learn that
+            with suppress(RiverrunError):  # it is told again
+                self._queue.tell()
 
     def _wait_for_the_rate(self) -> None:
         if not self._interval:

@@ -10,6 +10,8 @@ from riverrun import ddl
 from riverrun.errors import Conflict, Corrupt, Invalid, did_you_mean
 from riverrun.flow import Flow
 from riverrun.flow.graph import InputTopic
+from riverrun.flow.operators.rule_match import RULE_COLUMNS, RuleMatch
+from riverrun.flow.operators.table import topic_behind
 from riverrun.log.stored_spec import StoredSpec
 from riverrun.log.topic import Topic
 from riverrun.runtime.checkpoint import Checkpoint
@@ -51,7 +53,7 @@ def admitted(
     store.introduce(end.to.suffixed(suffix) for end in flow.views.values() if end.to is not None)
     last = store.last(name)
     home = home_of(checkpoints, name, last)
-    if last.epoch == 0 and was_left(checkpoints, name, store):
+    if last.epoch == 0 and was_left(checkpoints, name, last):
         return Admission(home, None, GONE)
     found = changes(flow, last)
     unlike = None if found else _misfit(name, store, last, home)
@@ -153,6 +155,22 @@ def check_declared(declared: InputTopic, spec: StoredSpec) -> None:
             f"{declared.place}: the key of topic {spec.name} is {list(spec.key)}, not {list(declared.key)}",
             hint=f"Write key={list(spec.key)!r}, or read another topic" if spec.key else "Leave key= out",
         )
+
+
+def check_rule_tables(flow: Flow, specs: Mapping[str, StoredSpec]) -> None:
+    """`Conflict` when a flow leaves out what the topic of its rules says of them: rules that are off would be on."""
+    for node in flow.nodes:
+        spec = specs.get(topic_behind(node.right)) if isinstance(node, RuleMatch) else None
+        if isinstance(node, RuleMatch) and spec is not None:
+            there = {column.name for column in ddl.parse(spec.schema)}
+            declared = {column.name for column in ddl.parse(flow.topics()[spec.name].schema)}
+            if left := [name for name in RULE_COLUMNS if name in there and name not in declared]:
+                columns = ", ".join(f"{name} {RULE_COLUMNS[name]}" for name in left)
+                raise Conflict(
+                    f"{flow.topics()[spec.name].place}: rules in topic {spec.name} have {', '.join(left)}, which the flow"
+                    " leaves out: they would not do what they say",
+                    hint=f"Add to the schema of the table: {columns}",
+                )
 
 
 def _check_enveloped(declared: InputTopic, spec: StoredSpec) -> None:

@@ -11,7 +11,7 @@ from riverrun.envelopes.changes import MessageChanges
 from riverrun.envelopes.envelope import Envelope
 from riverrun.envelopes.reading import read_changes
 from riverrun.runtime.compile.job import ENVELOPE_TYPE, MOMENT, Reading
-from riverrun.runtime.quarantine import positions
+from riverrun.runtime.quarantine import positions, with_error
 
 JSON, MESSAGE_KEY = "json", "key"
 _CARRIED = (RECEIVED, KEY, PARTITION, OFFSET)
@@ -41,7 +41,7 @@ def open_messages(reading: Reading, messages: pa.Table) -> tuple[pa.Table, pa.Ta
         return rows, None
     places = sorted(errors)
     refused = messages.take(pa.array(places, pa.int64()))
-    return rows, refused.append_column("_error", pa.array([errors[place] for place in places], pa.string()))
+    return rows, with_error(refused, pa.array([errors[place] for place in places], pa.string()))
 
 
 def changes_in(envelope: Envelope, messages: pa.Table) -> MessageChanges:

@@ -12,9 +12,11 @@ from riverrun.errors import RiverrunError
 from riverrun.flow import Flow
 from riverrun.flow.analysis import topics_below
 from riverrun.log.topic import Topic
+from riverrun.position import Position
 from riverrun.river import River
-from riverrun.runtime.admission import admitted, check_declared, refuse_unusable
+from riverrun.runtime.admission import admitted, check_declared, check_rule_tables, refuse_unusable
 from riverrun.runtime.compile.engines import plan_engines
+from riverrun.runtime.heritage import GONE, was_left
 from riverrun.runtime.manifest import Manifest, computation
 from riverrun.runtime.status import ComputedBy
 from riverrun.settings import Settings
@@ -63,7 +65,7 @@ class FlowPlan:
 def plan_flow(flow: Flow, river: River | None) -> FlowPlan:
     """The plan of a flow for a river, None for one that is not there yet. Looking changes nothing."""
     inputs = _inputs(flow, river)
-    last = Last(0, 0, {})  # type: ignore[arg-type]
+    last = Last(0, 0, Position())
     run: What = "starts"
     reason = None
     try:
@@ -71,12 +73,15 @@ def plan_flow(flow: Flow, river: River | None) -> FlowPlan:
         if river is not None:
             for name, topic in inputs.items():
                 check_declared(flow.topics()[name], topic.spec)
+            check_rule_tables(flow, {name: topic.spec for name, topic in inputs.items()})
             if "://" in river.views_address or os.path.exists(river.views_address):
                 last = river.store.last(flow.name)
-                admission = admitted(flow.name, flow, river.store, river.checkpoints, inputs)
-                run = "rebuilds" if admission.anew else "resumes" if last.epoch else "starts"
-                if admission.anew:
-                    reason = f"flow {flow.name} {admission.anew}: its views are computed from the log again"
+                anew = admitted(flow.name, flow, river.store, river.checkpoints, inputs).anew
+            else:  # the store would be made by looking into it; a run finds it empty
+                anew = GONE if was_left(river.checkpoints, flow.name, last) else None
+            run = "rebuilds" if anew else "resumes" if last.epoch else "starts"
+            if anew:
+                reason = f"flow {flow.name} {anew}: its views are computed from the log again"
     except RiverrunError as error:
         run, reason = "refused", str(error)
     engine = river.settings.expressions if river is not None else Settings.load().expressions

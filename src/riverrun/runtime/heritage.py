@@ -25,9 +25,9 @@ log = logging.getLogger("riverrun.runtime")
 GONE = "has run before, and this store does not have its views"
 
 
-def was_left(checkpoints: str, flow: str, store: Store) -> bool:
+def was_left(checkpoints: str, flow: str, last: Last) -> bool:
     """Whether a checkpoint is there that is further than that of a flow whose views have no epoch yet."""
-    own = home_of(checkpoints, flow, store.last(flow))  # its first epoch may have been planned, and is repeated
+    own = home_of(checkpoints, flow, last)  # its first epoch may have been planned, and is repeated
     return any(Checkpoint(home, flow).planned > (home == own) for home in _homes(checkpoints, flow))
 
 
@@ -65,7 +65,8 @@ class Heritage:
 
     def is_there(self, home: str) -> bool:
         """Whether there is more than a run can repeat whose first epoch has not taken effect."""
-        left, last = was_left(self.checkpoints, self.flow, self.store), self.store.last(self.flow)
+        last = self.store.last(self.flow)
+        left = was_left(self.checkpoints, self.flow, last)
         base = Manifest.decode(last.manifest).base if last.manifest else 0
         return left or self._written > base + Checkpoint(home, self.flow).planned
 

@@ -12,7 +12,7 @@ from riverrun.log.spec import TopicSpec, Unset
 from riverrun.log.topic import Start, Topic
 from riverrun.river import River
 from riverrun.runtime import bounds
-from riverrun.runtime.admission import check_declared, refuse_unusable
+from riverrun.runtime.admission import check_declared, check_rule_tables, refuse_unusable
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.compile.job import Job
 from riverrun.runtime.heritage import raise_fence
@@ -30,6 +30,7 @@ def open_inputs(river: River, flow: Flow) -> dict[str, Topic]:
     for name, declared in flow.topics().items():
         opened[name] = topic = river.topic(TopicSpec(name) if name in there else topic_of(declared))
         check_declared(declared, topic.spec)
+    check_rule_tables(flow, {name: topic.spec for name, topic in opened.items()})
     return {name: opened[name] for name in flow.inputs}
 
 

@@ -53,16 +53,18 @@ def admit(reading: Reading, rows: pa.Table, times: pa.ChunkedArray) -> tuple[pa.
         return rows, None
     error = f"{reading.time} is more than {show(reading.max_skew)} ahead of the time the row was received"
     ahead = rows.filter(pa.array(skewed))
-    return rows.filter(pa.array(~skewed)), ahead.append_column("_error", pa.repeat(error, ahead.num_rows))
+    return rows.filter(pa.array(~skewed)), with_error(ahead, pa.repeat(error, ahead.num_rows))
+
+
+def with_error(rows: pa.Table, errors: pa.Array) -> pa.Table:
+    """Rows with what is wrong with them. Of those of a quarantine topic, what was wrong before is forgotten."""
+    return rows.select([name for name in rows.column_names if name != ERROR]).append_column(ERROR, errors)
 
 
 def quarantine_message(reading: Reading, rows: pa.Table) -> bytes:
     """Rows with `_error` for the quarantine topic, as the driver gets them."""
-    error, position = rows.column(rows.num_columns - 1), positions(reading.topic, rows)
-    rows = rows.select(
-        [name for name in rows.column_names if name not in _OWN]
-    )  # which one of quarantined rows has, too
-    rows = rows.append_column(ERROR, error).append_column(POSITION, position)
+    kept = rows.select([name for name in rows.column_names if name not in _OWN])  # of quarantined rows there are others
+    rows = with_error(kept, rows.column(ERROR)).append_column(POSITION, positions(reading.topic, rows))
     return msgspec.msgpack.encode((reading.topic, reading.id, as_stream(rows)))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from riverrun.errors import NotFound, RiverrunError, Unavailable, how_to_install
+from riverrun.errors import NotFound, RiverrunError, not_installed
 from riverrun.runtime.status import FlowStatus, StoredStatus
 from riverrun.serve.answers import answer
 from riverrun.serve.backend import Backend, Running
@@ -85,10 +85,7 @@ class Flows:
             from riverrun.runtime.manifest import home_of
             from riverrun.runtime.stored_status import read_status
         except ImportError as error:
-            raise Unavailable(
-                f"what flows say cannot be read without a package that is not installed ({error.name})",
-                hint=f"Install it: {how_to_install('spark')}",
-            ) from None
+            raise not_installed("what a flow says", error, "spark") from None
         last = store.last(name)
         topics = {}
         for topic in last.positions:

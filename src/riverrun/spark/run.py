@@ -13,9 +13,11 @@ import msgspec
 
 from riverrun import durable
 from riverrun.alerts.alerts import Alerts
+from riverrun.calls import answering
 from riverrun.durations import Duration, from_micros, seconds, wall_clock
 from riverrun.errors import Closed, Conflict, Fenced, RiverrunError, TimedOut, Transient
 from riverrun.flow import Flow
+from riverrun.habits import RUN_METHODS
 from riverrun.log.topic import Start
 from riverrun.position import Position
 from riverrun.river import River
@@ -23,6 +25,7 @@ from riverrun.runtime.admission import Admission, admitted, forgotten, refuse_dr
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.engines import engines_of
 from riverrun.runtime.heritage import GONE, Heritage, refuse_place
+from riverrun.runtime.incumbency import Incumbency, say_takeover
 from riverrun.runtime.lag import measure_lag
 from riverrun.runtime.manifest import Manifest, home_of
 from riverrun.runtime.opening import check_written, mend_checkpoint, open_outputs, shut_out
@@ -48,6 +51,7 @@ _LOOK = 2  # seconds between two looks whether a newer run has taken over
 _ENDING = 30  # seconds until a run that was stopped is not waited for any more
 
 
+@answering("run", RUN_METHODS)
 class Run:
     """One run of a flow. Processes in the background until it is stopped or drained; a context manager stops it."""
 
@@ -70,6 +74,7 @@ class Run:
         self._make_committer = committer
         self._lifecycle = Lifecycle()
         self._patience = Patience(f"flow {self.name}", self._lifecycle)
+        self._incumbency = Incumbency(self.name, self._store)
         self._progress = RunProgress()
         self._fence = 0
         self._finishing = False
@@ -80,6 +85,7 @@ class Run:
         self._topics = open_outputs(river, flow, self._context.job, self._context.inputs, suffix)
         self._rebuilds = Rebuilds(self._context, self._check_going_on)
         heritage = self._find_heritage(admission.home, alerts_from)
+        say_takeover(self.name, self._store, bool(admission.anew or heritage))
         self._query: EpochQuery
         if admission.anew or heritage:
             why = admission.anew or (GONE if alerts_from is None else f"begins its topics and alerts at {alerts_from}")
@@ -282,6 +288,7 @@ class Run:
         self._query = EpochQuery(around, deployment, committer, self._check_fence)
         deployment.finish(self._finishing)
         self._query.start()
+        self._incumbency.begin(self._fence)
         self._lifecycle.reach(Phase.LIVE)
 
     def _check_fence(self) -> None:
@@ -302,6 +309,7 @@ class Run:
                     self._alerts.stop(patience=0)  # the newer run sends them
                 self._lifecycle.fail(error)
         finally:
+            self._incumbency.end()
             self._lifecycle.reach(Phase.ENDED)
 
     def _keep_running(self) -> None:
@@ -345,6 +353,7 @@ class Run:
 
     def _look_for_a_newer_run(self) -> None:
         """An idle run, too, ends when a newer one has taken over."""
+        self._incumbency.tell()
         try:
             self._store.check_fence(self.name, self._fence)
         except Transient:

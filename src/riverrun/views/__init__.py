@@ -5,7 +5,7 @@ people use). Stores: `sql`, in SQLite or PostgreSQL; `derived`, views of a flow 
 """
 
 from riverrun.views.changelog import Change
-from riverrun.views.epoch import Epoch, Last
+from riverrun.views.epoch import Epoch, Incumbent, Last
 from riverrun.views.selection import Condition, Selection
 from riverrun.views.settled import Settled, settle
 from riverrun.views.spec import ViewSpec
@@ -16,6 +16,7 @@ __all__ = [
     "Change",
     "Condition",
     "Epoch",
+    "Incumbent",
     "Last",
     "Selection",
     "Settled",

@@ -104,6 +104,18 @@ class Last:
 
 
 @dataclass(frozen=True, slots=True)
+class Incumbent:
+    """The run that holds the fence of a flow, as it has told the store: `run` names it for people, `process` for its machine;
+    `since` and `heard` are microseconds by its clock."""
+
+    fence: int
+    run: str
+    process: str
+    since: int
+    heard: int
+
+
+@dataclass(frozen=True, slots=True)
 class ViewProgress:
     """How far a view is: the commit it shows, counted by the store, and the input positions of its topics. It stays there
     when its flow no longer has the view (`kept_up`)."""

@@ -23,11 +23,11 @@ from typing import Any, Self
 import pyarrow as pa
 
 from riverrun.durations import Duration
-from riverrun.errors import Invalid, Unavailable, how_to_install
+from riverrun.errors import Invalid, not_installed
 from riverrun.position import Position
 from riverrun.store_address import NAMES, StoreAddress
 from riverrun.views.changelog import Change, Cursor
-from riverrun.views.epoch import Epoch, Last, ViewProgress
+from riverrun.views.epoch import Epoch, Incumbent, Last, ViewProgress
 from riverrun.views.selection import Selection
 from riverrun.views.spec import ViewSpec
 
@@ -50,6 +50,19 @@ class Store(ABC):
     @abstractmethod
     def check_fence(self, flow: str, fence: int) -> None:
         """`Fenced`, naming the newer run, when one has taken over. Cheap: one row."""
+
+    @abstractmethod
+    def hear(self, flow: str, fence: int, process: str) -> None:
+        """The run of this process that holds the fence is alive: it says so every few seconds. `process` tells its machine
+        which one it is. Nothing happens where a newer run has taken over."""
+
+    @abstractmethod
+    def resign(self, flow: str, fence: int) -> None:
+        """The run with this fence has ended by itself, and nobody runs the flow. Nothing happens where a newer one does."""
+
+    @abstractmethod
+    def incumbent(self, flow: str) -> Incumbent | None:
+        """The run that was heard last, and has not resigned. It may have died since."""
 
     @abstractmethod
     def declare(self, spec: ViewSpec) -> None:
@@ -240,10 +253,7 @@ def open_store(
     try:
         from riverrun.views.sql.postgres import PostgresDatabase
     except ImportError as error:
-        raise Unavailable(
-            f"views in PostgreSQL need a package that is not installed: {error.name}",
-            hint=f"Install it: {how_to_install('postgres')}",
-        ) from None
+        raise not_installed("a view store in PostgreSQL", error, "postgres") from None
     return SqlStore(PostgresDatabase(where, read=read, create=create), changes_kept)
 
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from riverrun.calls import answering
 from riverrun.durations import Duration, seconds, to_micros
 from riverrun.errors import Invalid, NotFound, OutOfRange, TimedOut, Transient, Unavailable, did_you_mean
+from riverrun.habits import VIEW_METHODS
 from riverrun.position import Position
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import equal_to, rows_of, scalar
@@ -27,6 +29,7 @@ _SIDES = (0, 1, 2)  # what the side of a full join can be in a key
 Rebuild = Callable[[str, str, Duration | None], None]
 
 
+@answering("view", VIEW_METHODS)
 class View:
     """Reads one view of a store; cheap to make, may be kept, usable from any thread.
 

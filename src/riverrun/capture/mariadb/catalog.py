@@ -8,7 +8,7 @@ from typing import Any
 
 from riverrun.capture.changes import CapturedColumn, CapturedTable, TableTrouble
 from riverrun.capture.mariadb.types import ColumnType, topic_type
-from riverrun.capture.topics import column_name, key_type
+from riverrun.capture.topics import column_name, key_type, name_key
 from riverrun.errors import did_you_mean
 
 _SYSTEM = "('mysql', 'information_schema', 'performance_schema', 'sys')"
@@ -111,7 +111,7 @@ def _look(
         return TableTrouble(
             table,
             f"{table} has no primary key",
-            f'Give it one, or name columns that tell its rows apart: keys={{"{table}": [...]}}',
+            f"Give it one, or name columns that tell its rows apart: {name_key(table)}",
         )
     for one in key:
         if one not in {column[0] for column in columns}:

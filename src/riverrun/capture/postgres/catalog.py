@@ -9,7 +9,7 @@ from typing import Any
 from riverrun.capture.changes import CapturedColumn, CapturedTable, TableTrouble
 from riverrun.capture.postgres.messages import RelationMessage
 from riverrun.capture.postgres.types import topic_type
-from riverrun.capture.topics import column_name, key_type
+from riverrun.capture.topics import column_name, key_type, name_key
 from riverrun.errors import did_you_mean
 
 _TABLES = """
@@ -96,7 +96,7 @@ def _look(
         return TableTrouble(
             table,
             f"{table} has no primary key",
-            f'Give it one, or name columns that tell its rows apart: keys={{"{table}": [...]}}, after'
+            f"Give it one, or name columns that tell its rows apart: {name_key(table)}, after"
             f" alter table {quoted} replica identity full",
         )
     there = {column[0] for column in columns}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from riverrun.capture.changes import CapturedColumn, CapturedTable, TableTrouble
 from riverrun.capture.sqlite.session import quote
 from riverrun.capture.sqlite.types import topic_type
-from riverrun.capture.topics import column_name, key_type
+from riverrun.capture.topics import column_name, key_type, name_key
 from riverrun.errors import did_you_mean
 
 OWN = "riverrun."  # what the names of a capture's own tables and triggers begin with
@@ -86,7 +86,7 @@ def _look(
         return TableTrouble(
             name,
             f"{name} has no primary key" if not key else f"{name} has no unique index on its key ({', '.join(key)})",
-            f'create unique index … on {quote(name)} ({shown}), and name its columns: keys={{"{name}": [...]}}',
+            f"create unique index … on {quote(name)} ({shown}), and name its columns: {name_key(name)}",
         )
     return _table(db, name, plain, key, constraints, primary if bare else None, whole and key == primary, decimal)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from riverrun import calendar, ddl
-from riverrun.errors import Unavailable, how_to_install
+from riverrun.errors import not_installed
 from riverrun.log.kafka.values import Decoded, Values
 from riverrun.log.stored_spec import StoredSpec
 
@@ -128,9 +128,6 @@ def _unpaired(pairs: list[dict[str, Any]] | None) -> Any:
 def _fastavro() -> Any:
     try:
         import fastavro
-    except ImportError:
-        raise Unavailable(
-            'a package that format="avro" needs is not installed (fastavro)',
-            hint=f"Install it: {how_to_install('kafka')}",
-        ) from None
+    except ImportError as error:
+        raise not_installed('format="avro"', error, "kafka") from None
     return fastavro

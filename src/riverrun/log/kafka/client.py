@@ -11,7 +11,7 @@ from riverrun.errors import (
     RiverrunError,
     Transient,
     Unavailable,
-    how_to_install,
+    not_installed,
 )
 
 _GONE = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"}
@@ -69,8 +69,7 @@ def kafka() -> Any:
         import confluent_kafka
         import confluent_kafka.admin
     except ImportError as error:
-        hint = f"Install it: {how_to_install('kafka')}"
-        raise Unavailable(f"a package that Kafka needs is not installed ({error.name})", hint=hint) from None
+        raise not_installed("Kafka", error, "kafka") from None
     return confluent_kafka
 
 

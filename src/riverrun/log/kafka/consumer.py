@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from riverrun.calls import answering
 from riverrun.durations import Duration, seconds
 from riverrun.errors import Fenced, OutOfRange, RiverrunError
+from riverrun.habits import CONSUMER_METHODS
 from riverrun.log.assignment import Slot
 from riverrun.log.consumer import Consumer
 from riverrun.log.coordinated_consumer import first_offsets
@@ -40,6 +42,7 @@ _LOST = {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "FE
 _PASSING = {"_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_RESOLVE", "_MAX_POLL_EXCEEDED"}
 
 
+@answering("consumer", CONSUMER_METHODS)
 class KafkaConsumer(Consumer):
     """Offsets here are Riverrun's, as positions have them; Kafka's own are theirs without the bits for rows in a batch."""
 

@@ -35,7 +35,8 @@ def draw_chart(
         aria_label=f"{title}: {now}; the table below says it by the hour",
     )
     head = tag("h3", title, " ", tag("small", now, class_="quiet"))
-    return tag("section", head, tag("div", svg, class_="scroll", tabindex="0", role="region", aria_label=title))
+    picture = tag("div", svg, class_="scroll", data_end=0, tabindex="0", role="region", aria_label=title)
+    return tag("section", head, picture)
 
 
 def _step(part: DayPart, value: float, end: int, span: int, most: float) -> str:

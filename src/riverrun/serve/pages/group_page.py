@@ -83,20 +83,20 @@ def _owned(partitions: dict[str, list[int]]) -> str:
 def _workers(group: GroupState) -> Html:
     head = tag("h2", "Workers")
     if not group.said["workers"]:
-        return join(head, empty("No worker has a message now"))
+        return join(head, empty("Nobody works this queue off now; what comes waits for it"))
     rows = [
         tag(
             "tr",
             tag("th", one["process"], scope="row"),
             tag("td", one["topic"]),
             tag("td", number(one["messages"]), class_="n"),
-            tag("td", span(max(one["seconds"], 0.0)), class_="n"),
+            tag("td", "–" if one["seconds"] is None else span(max(one["seconds"], 0.0)), class_="n"),
             id=f"worker-{one['process']}-{one['topic']}",
         )
         for one in group.said["workers"]
     ]
     names = ["Process", "Topic", "Messages", "First lease ends in"]
-    return join(head, table("Who has messages now", heads(names, names[2:]), rows))
+    return join(head, table("Who is there, and who has messages now", heads(names, names[2:]), rows))
 
 
 def _partitions(group: GroupState) -> Html:

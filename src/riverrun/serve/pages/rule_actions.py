@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from riverrun.durations import micros
 from riverrun.errors import Invalid, NotFound
 from riverrun.river import River
-from riverrun.runtime.rule_topic import newest_rules, open_rules
+from riverrun.runtime.rule_topic import open_rules, put_rules, switch_rules
 
 if TYPE_CHECKING:
     from riverrun.runtime.rule_trial import RuleTrial
@@ -31,13 +31,9 @@ def change_rules(river: River, form: Mapping[str, str]) -> None:
     action = form.get("do")
     if action == PUT:
         rows = read_rules(form.get("rule", ""), tuple(topic.schema.names))
-        topic.append([{name: value for name, value in row.items() if name in topic.schema.names} for row in rows])
+        put_rules(topic, rows)
     elif action in (ON, OFF):
-        row = newest_rules(topic).get(form.get("id", ""))
-        if row is None:
-            raise NotFound(f"there is no rule {form.get('id')!r} in {topic.name}")
-        own = {name: value for name, value in row.items() if not name.startswith("_")}
-        topic.append([{**own, "enabled": action == ON}])
+        switch_rules(topic, [form.get("id", "")], on=action == ON)
     else:
         raise NotFound(f"there is nothing called {action!r} that can be done to a rule")
 

@@ -23,7 +23,7 @@ from riverrun.views.changelog import Change, Cursor
 from riverrun.views.derived.marker import DerivedEpoch, misfit
 from riverrun.views.derived.reading import DerivedView
 from riverrun.views.derived.store import DerivedStore, open_derived
-from riverrun.views.epoch import Epoch, Last, ViewProgress
+from riverrun.views.epoch import Epoch, Incumbent, Last, ViewProgress
 from riverrun.views.selection import Selection
 from riverrun.views.spec import ViewSpec
 from riverrun.views.store import Store
@@ -90,6 +90,15 @@ class RoutedStore(Store):
 
     def check_fence(self, flow: str, fence: int) -> None:
         self.home.check_fence(flow, fence)
+
+    def hear(self, flow: str, fence: int, process: str) -> None:
+        self.home.hear(flow, fence, process)
+
+    def resign(self, flow: str, fence: int) -> None:
+        self.home.resign(flow, fence)
+
+    def incumbent(self, flow: str) -> Incumbent | None:
+        return self.home.incumbent(flow)
 
     def declare(self, spec: ViewSpec) -> None:
         if spec.to is not None:

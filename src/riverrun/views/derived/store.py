@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from riverrun.errors import Transient, Unavailable, how_to_install
+from riverrun.errors import Transient, not_installed
 from riverrun.store_address import StoreAddress
 from riverrun.views.derived.marker import DerivedEpoch, Marker
 from riverrun.views.epoch import Positions
@@ -149,7 +149,4 @@ def open_derived(address: StoreAddress, river: str) -> DerivedStore:
                 return DerivedSqlStore(address)
     except ImportError as error:
         extra = "postgres" if address.kind == "postgresql" else address.kind
-        raise Unavailable(
-            f"views in {address.place} need a package that is not installed: {error.name}",
-            hint=f"Install it: {how_to_install(extra)}",
-        ) from None
+        raise not_installed(f"a view in {address.place}", error, extra) from None

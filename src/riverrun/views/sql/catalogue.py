@@ -19,8 +19,12 @@ from riverrun.views.sql.database import Transaction
 FORMAT = 2
 LIVE = 0  # the `rebuild` of what readers see
 
-FLOWS, VIEWS, EPOCHS, CHANGES, COUNTERS = (
-    f'"riverrun:{name}"' for name in ("flows", "views", "epochs", "changes", "counters")
+FLOWS, VIEWS, EPOCHS, CHANGES, COUNTERS, RUNS = (
+    f'"riverrun:{name}"' for name in ("flows", "views", "epochs", "changes", "counters", "runs")
+)
+RUNS_TABLE = (  # stores from before have none: it is made when one is opened
+    f"create table if not exists {RUNS} (flow text primary key, fence bigint not null, run text not null,"
+    " process text not null, since bigint not null, heard bigint not null)"
 )
 
 
@@ -52,6 +56,7 @@ def tables(blob: str) -> list[str]:
         " committed bigint not null, primary key (flow, rebuild, seq))",
         f"create table {CHANGES} (view bigint, seq bigint, first bigint, changes bigint not null,"
         f" total bigint not null, committed bigint not null, data {blob} not null, primary key (view, seq, first))",
+        RUNS_TABLE,
     ]
 
 

@@ -14,7 +14,7 @@ import psycopg
 
 from riverrun.errors import Closed, NotFound, Transient, Unavailable
 from riverrun.views.sql import catalogue
-from riverrun.views.sql.catalogue import COUNTERS, LIVE, VIEWS
+from riverrun.views.sql.catalogue import COUNTERS, LIVE, RUNS, VIEWS
 from riverrun.views.sql.conditions import quoted
 from riverrun.views.sql.database import Transaction
 from riverrun.views.sql.postgres_connection import LOCK_WAIT, READ, as_riverrun, connect, open_connection, place_of
@@ -64,7 +64,7 @@ class PostgresDatabase:
             if connection.info.server_version < _OLDEST:
                 raise Unavailable(f"the view store {self.where} needs PostgreSQL 15 or newer")
             connection.execute("select set_config('search_path', %s, true)", (quoted(self._schema),))
-            if create and not _is_there(connection, _LOCKS):
+            if create and not (_is_there(connection, _LOCKS) and _is_there(connection, RUNS)):
                 self._create(connection)
             elif not _is_there(connection, COUNTERS):
                 raise NotFound(f"the view store {self.where} has no views yet")
@@ -82,6 +82,7 @@ class PostgresDatabase:
             for statement in catalogue.tables("bytea"):
                 connection.execute(statement)
         connection.execute(f"create table if not exists {_LOCKS} (flow text primary key)")
+        connection.execute(catalogue.RUNS_TABLE)
 
     def _let_read(self, connection: psycopg.Connection, login: str) -> None:
         """Views from before the login was named are granted, too."""
@@ -116,7 +117,7 @@ class PostgresDatabase:
                 self._writer.close()
                 raise Transient(
                     f"the view store {self.where} takes no changes now: {str(error).splitlines()[0]}",
-                    hint="Retried until the server is the primary, or the address leads to it",
+                    hint="A run that has begun tries again until the server is the primary, or the address leads to it",
                 ) from error
             except BaseException:
                 _roll_back(self._writer)

@@ -56,8 +56,8 @@ def as_riverrun(error: psycopg.Error, where: str) -> RiverrunError:
     if state == _LOCKED:
         return Busy(
             f"somebody else holds a lock in the view store {where}: {said}",
-            hint="Retried; select * from pg_stat_activity where pid in (select unnest(pg_blocking_pids(pid)) from "
-            "pg_stat_activity) shows who",
+            hint="A run that has begun tries again; select * from pg_stat_activity where pid in (select"
+            " unnest(pg_blocking_pids(pid)) from pg_stat_activity) shows who",
         )
     if state == _CANCELED:
         return TimedOut(f"the view store {where} stopped a query: {said}")
@@ -68,6 +68,6 @@ def as_riverrun(error: psycopg.Error, where: str) -> RiverrunError:
     ):
         return Transient(
             f"the view store {where} is away: {said}",
-            hint="Is it up, and is RIVERRUN_VIEWS its address? Runs wait for it",
+            hint="Is it up, and is RIVERRUN_VIEWS its address? Only a run that has begun waits for it",
         )
     return Invalid(f"the view store {where}: {said}")

@@ -77,7 +77,7 @@ class SqliteDatabase:
         with self._errors():
             self._writer = self._connect()
             try:
-                self._open()
+                self._open(create)
                 self._file = os.stat(self.path)
             except BaseException:
                 self._writer.close()
@@ -88,7 +88,7 @@ class SqliteDatabase:
             self.path, timeout=self._wait, isolation_level=None, check_same_thread=False, cached_statements=64
         )
 
-    def _open(self) -> None:
+    def _open(self, create: bool) -> None:
         db = self._writer
         [(application,)] = db.execute("pragma application_id")
         [(version,)] = db.execute("pragma user_version")
@@ -104,6 +104,8 @@ class SqliteDatabase:
         db.execute("pragma journal_size_limit = 67108864")
         db.execute("pragma cache_size = -65536")
         if application == _APPLICATION:
+            if create:
+                db.execute(catalogue.RUNS_TABLE)
             return
         db.execute("begin immediate")
         try:

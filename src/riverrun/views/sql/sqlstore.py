@@ -9,17 +9,17 @@ from typing import Any
 import pyarrow as pa
 
 from riverrun.columns import check_name
-from riverrun.durations import Duration, micros
+from riverrun.durations import Duration, micros, wall_clock
 from riverrun.errors import Conflict, Invalid
 from riverrun.failpoints import failpoint
 from riverrun.position import Position
 from riverrun.store_address import StoreAddress
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import keep
-from riverrun.views.epoch import Epoch, Last, Positions, ViewProgress, as_position, this_run
+from riverrun.views.epoch import Epoch, Incumbent, Last, Positions, ViewProgress, as_position, this_run
 from riverrun.views.selection import Selection, check_count
 from riverrun.views.spec import ViewSpec
-from riverrun.views.sql import catalogue, flow_progress
+from riverrun.views.sql import catalogue, flow_progress, incumbents
 from riverrun.views.sql.catalogue import LIVE, ViewRow
 from riverrun.views.sql.commits import Commits, settle_all
 from riverrun.views.sql.conditions import condition
@@ -61,6 +61,18 @@ class SqlStore(Store):
     def check_fence(self, flow: str, fence: int) -> None:
         with self.database.reading() as db:
             flow_progress.find_fence(db, flow).refuse_older(flow, fence)
+
+    def hear(self, flow: str, fence: int, process: str) -> None:
+        with self.database.writing(flow) as db:
+            incumbents.write_incumbent(db, flow, Incumbent(fence, this_run(), process, wall_clock(), wall_clock()))
+
+    def resign(self, flow: str, fence: int) -> None:
+        with self.database.writing(flow) as db:
+            incumbents.remove_incumbent(db, flow, fence)
+
+    def incumbent(self, flow: str) -> Incumbent | None:
+        with self.database.reading() as db:
+            return incumbents.find_incumbent(db, flow)
 
     def declare(self, spec: ViewSpec) -> None:
         with self.database.writing(spec.flow) as db:

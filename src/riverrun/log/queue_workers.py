@@ -1,0 +1,75 @@
+"""Who works off a queue: a row for each worker, from its first look for a message until it is closed.
+
+Most workers have no message most of the time, so that the messages alone do not tell. The table is made when the first
+worker is heard: rivers from before have none.
+"""
+
+from __future__ import annotations
+
+from sqlite3 import Connection
+
+from riverrun.log import process
+from riverrun.log.coordination import Coordination
+
+_TABLE = """create table if not exists queue_workers (
+    grp text not null, topic text not null, worker text not null, process text not null, heard integer not null,
+    primary key (grp, topic, worker)
+) without rowid"""
+_EVERY = 5_000_000  # microseconds between two words of a worker
+_SILENT = 20_000_000  # after which one that cannot be seen from here, as in another container, counts as gone
+
+
+class QueueWorkers:
+    """The workers of one group and topic, as they tell."""
+
+    def __init__(self, coordination: Coordination, group: str, topic: str) -> None:
+        self._coordination = coordination
+        self._place = (group, topic)
+        self._heard: dict[str, int] = {}
+
+    def hear(self, worker: str) -> None:
+        """A worker of this process is there; written down now and then."""
+        now = self._coordination.now()
+        first = worker not in self._heard
+        if not first and now < self._heard[worker] + _EVERY:
+            return
+        self._heard[worker] = now
+        with self._coordination.transaction() as db:
+            if first:
+                db.execute(_TABLE)
+                self._forget_dead(db)
+            db.execute(
+                "insert or replace into queue_workers values (?, ?, ?, ?, ?)",
+                (*self._place, worker, process.identity(), now),
+            )
+
+    def leave(self, worker: str) -> None:
+        """It is closed."""
+        if self._heard.pop(worker, None) is not None:
+            with self._coordination.transaction() as db:
+                where = "where grp = ? and topic = ? and worker = ?"
+                db.execute(f"delete from queue_workers {where}", (*self._place, worker))
+
+    def _forget_dead(self, db: Connection) -> None:
+        where = "where grp = ? and topic = ?"
+        names = db.execute(f"select distinct process from queue_workers {where}", self._place).fetchall()
+        gone = [(*self._place, name) for (name,) in names if process.is_gone(name)]
+        db.executemany(f"delete from queue_workers {where} and process = ?", gone)
+
+
+def live_workers(db: Connection, group: str, now: int) -> list[tuple[str, str]]:
+    """Process and topic of each worker of a group that is there."""
+    if db.execute("select 1 from sqlite_master where name = 'queue_workers'").fetchone() is None:
+        return []
+    found = db.execute("select process, topic, heard from queue_workers where grp = ? order by worker", (group,))
+    return [(name, topic) for name, topic, heard in found.fetchall() if _is_there(name, now - heard)]
+
+
+def forget_workers(db: Connection, group: str) -> None:
+    """Of a group that is dropped."""
+    if db.execute("select 1 from sqlite_master where name = 'queue_workers'").fetchone() is not None:
+        db.execute("delete from queue_workers where grp = ?", (group,))
+
+
+def _is_there(name: str, silent: int) -> bool:
+    return not process.is_gone(name) and (process.is_near(name) or silent < _SILENT)

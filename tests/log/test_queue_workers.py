@@ -1,0 +1,57 @@
+"""Who works off a queue, with messages or without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from riverrun.errors import Busy
+from riverrun.log import queue_workers
+from riverrun.river import River
+
+
+@pytest.fixture
+def river(tmp_path: Path) -> Iterator[River]:
+    with River(tmp_path / "river") as opened:
+        yield opened
+
+
+def members(river: River) -> int:
+    return sum(group["members"] for group in river.groups.list())
+
+
+def test_a_worker_without_a_message_is_there_until_it_is_closed(river: River) -> None:
+    topic = river.topic("mails", "to string", fsync="os")
+    with topic.queue("send") as queue:
+        assert members(river) == 0  # it has not looked for a message yet
+        assert queue.receive(timeout=0) is None
+        assert members(river) == 1
+        (worker,) = river.groups.describe("send")["workers"]
+        assert (worker["topic"], worker["messages"], worker["seconds"]) == ("mails", 0, None)
+        with pytest.raises(Busy, match="group send is in use by process"):
+            river.groups.drop("send")
+        topic.append({"to": "ada"})
+        message = queue.receive(timeout=5)
+        assert message is not None
+        (worker,) = river.groups.describe("send")["workers"]
+        assert worker["messages"] == 1 and worker["seconds"] > 0
+        message.ack()
+        assert members(river) == 1
+    assert members(river) == 0
+    river.groups.drop("send")
+    assert river.groups.list() == []
+
+
+def test_a_worker_that_cannot_be_seen_counts_while_it_is_heard(river: River, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = river.topic("mails", "to string", fsync="os")
+    boot = queue_workers.process.identity().split("/")[0]
+    with monkeypatch.context() as other_container:
+        other_container.setattr(queue_workers.process, "identity", lambda: f"{boot}/other/7/1")
+        queue = topic.queue("send")
+        queue.receive(timeout=0)
+    assert members(river) == 1
+    monkeypatch.setattr(queue_workers, "_SILENT", 0)
+    assert members(river) == 0
+    queue.close()
