@@ -121,6 +121,14 @@ class Settings:
     )
     epoch_rows: int = _number(500_000, "an epoch of a flow takes about this many rows of a backlog")
     epoch_bytes: int = _size("256 MiB", "and not more than about this; what an epoch needs in memory follows it")
+    shards: int = _number(
+        0,
+        "parts that the state of a new flow is cut into, which tasks share; 0: one for each processor, on a cluster four;"
+        " another number later computes the flow from the log again",
+    )
+    state_cache_bytes: int = _size(
+        "4 GiB", "copies that each machine keeps of state which is in an object store; what was used longest ago goes"
+    )
     expressions: Literal["arrow", "spark"] = _choice(
         "arrow",
         ("spark",),

@@ -55,7 +55,7 @@ _PLACES = {
     "log": "where topics are, if not in that directory: `kafka://host:9092`; commands read it from `riverrun.toml`, too",
     "views": "where views are kept: a SQLite file in that directory, or `postgresql://…`",
     "views_read": "the same PostgreSQL for a login that may only read views: the SQL box of the dashboard and queries use it",
-    "checkpoints": "the directory of flows' state, `flows` in the river's if nothing says otherwise",
+    "checkpoints": "where flows' state is: a directory, `flows` in the river's if nothing says otherwise, or `s3://bucket/prefix`",
     "master": "Spark's master, by default this machine",
 }
 

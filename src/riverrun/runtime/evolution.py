@@ -73,7 +73,9 @@ def plan_flow(flow: Flow, river: River | None) -> FlowPlan:
                 check_declared(flow.topics()[name], topic.spec)
             if "://" in river.views_address or os.path.exists(river.views_address):
                 last = river.store.last(flow.name)
-                admission = admitted(flow.name, flow, river.store, river.checkpoints, inputs)
+                admission = admitted(
+                    flow.name, flow, river.store, river.checkpoints, inputs, shards=river.settings.shards
+                )
                 run = "rebuilds" if admission.anew else "resumes" if last.epoch else "starts"
                 if admission.anew:
                     reason = f"flow {flow.name} {admission.anew}: its views are computed from the log again"

@@ -40,6 +40,7 @@ _ON_ONE_MACHINE = {
 _UNVERIFIED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 # Where no row goes through the JVM, compiling its code a second time, to the last, only takes processors from the tasks.
 _CONTROLLING = "-XX:TieredStopAtLevel=1"
+_REGISTERING, _TOGETHER = 30, 1  # seconds that executors of a cluster may take to come, and that lie between them
 _starting = threading.Lock()
 _ours: SparkSession | None = None
 
@@ -84,7 +85,8 @@ class Starting:
     """A session on its way: Spark starts in the background, and is waited for by whoever needs it."""
 
     def __init__(self, master: str | None, settings: Settings, computes: bool) -> None:
-        self.is_local = is_local(master or "local")
+        there = SparkContext._active_spark_context  # of somebody else, or from before
+        self.is_local = is_local(there.master if there is not None else master or "local")
         self._session: SparkSession | None = None
         self._failure: BaseException | None = None
         asked = (master, settings, computes)
@@ -109,6 +111,19 @@ class Starting:
 def cores() -> int:
     """Processors this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def executor_cores(spark: SparkSession) -> int:
+    """Processors of a cluster's executors that have come by now. The first one is waited for, and those that come with it."""
+    context = spark.sparkContext
+    deadline, seen = time.monotonic() + _REGISTERING, 0
+    while time.monotonic() < deadline:
+        there = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # the driver is in it
+        if there and there == seen:
+            break
+        seen = there
+        time.sleep(_TOGETHER)
+    return int(context.defaultParallelism)
 
 
 def spark_home() -> str:

@@ -24,6 +24,7 @@ from riverrun.runtime.checkpoint import check_same
 from riverrun.runtime.control import Control
 from riverrun.runtime.epoch import compute_epoch, pack_result
 from riverrun.runtime.exchange import Exchange
+from riverrun.runtime.home import planner_place
 from riverrun.runtime.manifest import manifest_before
 from riverrun.runtime.packing import CONTROL, REPORT, Packer
 from riverrun.runtime.patience import Patience
@@ -66,7 +67,7 @@ class LogPlanner:
         self._planner = Planner(
             deployment.job,
             topics,
-            f"{deployment.home}/planner",
+            planner_place(deployment.home),
             deployment.limit,
             transactions=transactions,
             heard=lru_cache(maxsize=1)(self._heard),
