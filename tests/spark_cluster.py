@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -25,10 +26,16 @@ LOOPBACK = {
 
 
 class SparkCluster:
-    """A master and some workers with a core each. `kill_executor` and `kill_worker` are for who tests what happens then."""
+    """A master and some workers, each with room for an executor of two drivers: one may sleep while another one takes over.
+
+    `configure` says what Spark's own files of settings say; drivers get them by `environment`.
+    """
 
     def __init__(self, workers: int = 2) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="rr-spark-"))
+        self._configuration = self.directory / "conf"
+        self._configuration.mkdir()
+        self.configure()
         (self._port,) = free_ports(1)
         self._processes: list[subprocess.Popen[bytes]] = []
         self._start("master", "master.Master", "--host", "127.0.0.1", "--port", str(self._port), "--webui-port", "0")
@@ -40,9 +47,21 @@ class SparkCluster:
     def url(self) -> str:
         return f"spark://127.0.0.1:{self._port}"
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a driver needs to find it."""
+        return {"RIVERRUN_MASTER": self.url, "SPARK_CONF_DIR": str(self._configuration), **LOOPBACK}
+
+    def configure(self, **more: str) -> None:
+        """Options of Spark for drivers that start from now on; a dot is written as two underscores."""
+        options = {"spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "700m"}
+        options |= {f"spark.{name.replace('__', '.')}": value for name, value in more.items()}
+        lines = "".join(f"{name} {value}\n" for name, value in options.items())
+        (self._configuration / "spark-defaults.conf").write_text(lines)
+
     def start_worker(self, number: int) -> None:
         work = self.directory / f"worker-{number}"
-        options = ("--cores", "1", "--memory", "1500m", "--work-dir", str(work), "--host", "127.0.0.1")
+        options = ("--cores", "2", "--memory", "1600m", "--work-dir", str(work), "--host", "127.0.0.1")
         self._start(f"worker-{number}", "worker.Worker", *options, "--webui-port", "0", self.url)
 
     def executors(self) -> list[psutil.Process]:
@@ -50,9 +69,25 @@ class SparkCluster:
         found = []
         for process in self._processes:
             for child in psutil.Process(process.pid).children(recursive=True):
-                if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline()):
-                    found.append(child)
+                with suppress(psutil.NoSuchProcess):
+                    if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline()):
+                        found.append(child)
         return found
+
+    def stopped(self) -> list[tuple[psutil.Process, psutil.Process]]:
+        """Tasks that stopped themselves at a failpoint, each with its executor."""
+        found = []
+        for executor in self.executors():
+            with suppress(psutil.NoSuchProcess):
+                for task in executor.children(recursive=True):
+                    with suppress(psutil.NoSuchProcess):
+                        if task.status() == psutil.STATUS_STOPPED:
+                            found.append((task, executor))
+        return found
+
+    def caches(self) -> list[Path]:
+        """Where each worker keeps copies of state that is in a bucket."""
+        return sorted(self.directory.glob("worker-*-local/cache/riverrun/state"))
 
     def stop(self) -> None:
         for process in reversed(self._processes):
@@ -71,6 +106,7 @@ class SparkCluster:
             **os.environ,
             "JAVA_HOME": str(Path(find_java().executable).resolve().parents[1]),
             "SPARK_LOCAL_DIRS": str(local),
+            "XDG_CACHE_HOME": str(local / "cache"),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_NO_DAEMONIZE": "1",
             **LOOPBACK,

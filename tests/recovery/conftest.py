@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +23,8 @@ from oracles import recovery_market, recovery_watch
 from oracles.recovery_shop import BASE, Row, check_ledger, expected, held, orders
 from programs.recovery_flows import ORDERS, SCHEMAS, WATCHED
 from riverrun.river import River
-from spark_cluster import LOOPBACK, SparkCluster
+from s3_server import shared_s3
+from spark_cluster import SparkCluster
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 PATIENCE = 300  # seconds: a JVM on a busy machine takes its time
@@ -269,14 +272,35 @@ class ClusterShop(Shop):
 
     def prepare(self) -> None:
         self.cluster = SparkCluster()
-        self._environment |= {"RIVERRUN_MASTER": self.cluster.url, **LOOPBACK}
+        self._environment |= self.cluster.environment | {"RIVERRUN_SHARDS": "4"}
 
     def orders(self, batch: int) -> list[Row]:
-        return [row for row in orders(batch, size=25_000) if row["at"] > BASE - timedelta(hours=1)]
+        """Of so many users that their state is more than a manifest holds."""
+        rows = [row for row in orders(batch, size=25_000) if row["at"] > BASE - timedelta(hours=1)]
+        return [{**row, "user": f"u{number * 7919 % 20_000}"} for number, row in enumerate(rows)]
+
+    def arm(self, place: str) -> None:
+        """Let the first task of an executor that comes to a place stop there, in runs that start from now on."""
+        armed = f"task.{place}=stop?{self.directory}/{place}"
+        self.cluster.configure(executorEnv__RIVERRUN_FAILPOINTS=armed)
 
     def end(self) -> None:
         super().end()
         self.cluster.stop()
+
+
+class BucketShop(ClusterShop):
+    """The same with state in a bucket."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.server = shared_s3()
+        self.bucket = f"{self.server.bucket}/{uuid.uuid4().hex}"
+        self._environment["RIVERRUN_CHECKPOINTS"] = self.bucket
+
+    def lose_disk(self) -> None:
+        """Of the driver: all that is not the log and the views."""
+        shutil.rmtree(self.path / "checkpoints")
 
 
 class Market(Shop):
@@ -382,6 +406,11 @@ def a_kafka_shop(open_shop: Callable[..., Shop]) -> Shop:
 @pytest.fixture
 def a_cluster_shop(open_shop: Callable[..., Shop]) -> Shop:
     return open_shop(ClusterShop)
+
+
+@pytest.fixture
+def a_bucket_shop(open_shop: Callable[..., Shop]) -> Shop:
+    return open_shop(BucketShop)
 
 
 @pytest.fixture

@@ -194,6 +194,7 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
         job = self._worker.tasks.job
         structs = Structs.of_sources(job)
         packer = Packer(job.shards, exchange)
+        failpoint("task.read")
         if control is not None:
             for shard in range(job.shards):
                 packer.message(shard, CONTROL, msgspec.msgpack.encode(control.of_shard(shard)))
