@@ -60,9 +60,11 @@ class SparkCluster:
         (self._configuration / "spark-defaults.conf").write_text(lines)
 
     def start_worker(self, number: int) -> None:
-        work = self.directory / f"worker-{number}"
-        options = ("--cores", "2", "--memory", "1600m", "--work-dir", str(work), "--host", "127.0.0.1")
-        self._start(f"worker-{number}", "worker.Worker", *options, "--webui-port", "0", self.url)
+        host = f"127.0.0.{number + 1}"  # Spark lets nobody overtake a task on the same one
+        options = ("--cores", "2", "--memory", "1600m", "--work-dir", str(self.directory / f"worker-{number}"))
+        self._start(
+            f"worker-{number}", "worker.Worker", *options, "--host", host, "--webui-port", "0", self.url, host=host
+        )
 
     def executors(self) -> list[psutil.Process]:
         """The JVMs that tasks run in."""
@@ -99,7 +101,7 @@ class SparkCluster:
             process.wait(30)
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _start(self, name: str, main: str, *arguments: str) -> None:
+    def _start(self, name: str, main: str, *arguments: str, host: str = "127.0.0.1") -> None:
         local = self.directory / f"{name}-local"
         local.mkdir()
         environment = {
@@ -109,7 +111,8 @@ class SparkCluster:
             "XDG_CACHE_HOME": str(local / "cache"),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_NO_DAEMONIZE": "1",
-            **LOOPBACK,
+            "SPARK_LOCAL_IP": host,
+            "SPARK_LOCAL_HOSTNAME": host,
         }
         with (self.directory / f"{name}.log").open("wb") as log:
             command = [f"{spark_home()}/bin/spark-class", f"org.apache.spark.deploy.{main}", *arguments]

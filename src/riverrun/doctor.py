@@ -18,15 +18,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import metadata
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from riverrun import durable
 from riverrun.durations import to_micros, wall_clock
-from riverrun.errors import NotFound, RiverrunError, Unavailable, from_system, how_to_install
+from riverrun.errors import RiverrunError, Unavailable, from_system, how_to_install
 from riverrun.java import find_java
 from riverrun.log.receive_clock import AHEAD, describe_lead
 from riverrun.settings import Settings
@@ -52,8 +53,10 @@ class Check:
     fix: str | None = None
 
 
-def examine(river: str, spark: bool = False, port: int = PORT, log: str | None = None) -> Iterator[Check]:
-    """Every check, in the order in which they build on each other."""
+def examine(
+    river: str, spark: bool = False, port: int = PORT, places: Mapping[str, Any] | None = None
+) -> Iterator[Check]:
+    """Every check, in the order in which they build on each other. `places` are those of `River`, but for its directory."""
     yield check_python()
     yield from check_packages()
     yield from check_settings()
@@ -61,9 +64,10 @@ def examine(river: str, spark: bool = False, port: int = PORT, log: str | None =
     yield from check_java()
     if spark:
         yield check_spark_job()
+        yield from check_executors(places or {})
     yield from check_directory(_nearest_directory(river))
     yield check_port(port)
-    yield from check_river(river, log)
+    yield from check_river(river, places or {})
 
 
 def check_python() -> Check:
@@ -147,6 +151,15 @@ def check_spark_job() -> Check:
             fix = f"Install it: {how_to_install('spark')}"
         return Check("spark job", "failed", last[0].strip()[:300], fix)
     return Check("spark job", "ok", f"a flow ran in {time.monotonic() - begun:.1f} s; {ran.stdout.strip()}")
+
+
+def check_executors(places: Mapping[str, Any]) -> Iterator[Check]:
+    """What executors of a cluster have, by asking them, in a process of its own."""
+    master = places.get("master")
+    if master and not master.startswith("local"):
+        from riverrun.doctor_places import ask_executors
+
+        yield from ask_executors(master, places.get("environment"))
 
 
 def check_directory(place: str) -> Iterator[Check]:
@@ -237,9 +250,9 @@ def check_port(port: int) -> Check:
     return Check("port", "ok", f"{port} is free")
 
 
-def check_river(path: str, log: str | None = None) -> Iterator[Check]:
+def check_river(path: str, places: Mapping[str, Any] = MappingProxyType({})) -> Iterator[Check]:
     """The river's format, every topic, every group."""
-    if not log and not os.path.exists(f"{path}/river.json"):
+    if "log" not in places and not os.path.exists(f"{path}/river.json"):
         if os.path.isdir(path) and os.listdir(path):
             yield Check(
                 "river", "failed", f"{path} has files, but is not a river", "Give the river's directory: --river DIR"
@@ -247,14 +260,15 @@ def check_river(path: str, log: str | None = None) -> Iterator[Check]:
         else:
             yield Check("river", "ok", f"none in {path} yet")
         return
+    from riverrun.doctor_places import check_places
     from riverrun.river import River
 
     try:
-        with River(path, log=log) as river:
+        with River(path, **places) as river:
             names, where = river.topics(), f" on {river.log_address}" if river.log_address else ""
             yield Check("river", "ok", f"{river.path} with {len(names)} topics{where}")
             yield from check_privacy(river)
-            yield from check_views(river)
+            yield from check_places(river)
             yield from check_flows(river)
             yield from check_stores(river)
             for name in names:
@@ -276,30 +290,6 @@ def check_privacy(river: River) -> Iterator[Check]:
         if found is not None:
             fix = f"Let it belong to who runs the flows, and to nobody else: chmod go= {shlex.quote(path)}"
             yield Check("privacy", "warning", f"{path}: {found}", fix)
-
-
-def check_views(river: River) -> Iterator[Check]:
-    """The store of views. A file is whole and of the format that is known; a server answers, and its logins may do no more
-    than they need."""
-    if "//" not in river.views_address:
-        if os.path.exists(river.views_address):
-            from riverrun.doctor_flows import store_trouble
-
-            trouble = store_trouble(river)
-            yield Check("views", "failed", *trouble) if trouble else Check("views", "ok", river.views_address)
-        return
-    from riverrun.views import open_store
-
-    try:
-        with open_store(river.views_address, create=False, read=river.views_read) as store:
-            concerns = store.concerns()
-    except NotFound as error:
-        yield Check("views", "ok", error.message)
-    except RiverrunError as error:
-        yield Check("views", "failed", error.message, error.hint or "Correct RIVERRUN_VIEWS")
-    else:
-        yield Check("views", "ok", "the view store answers")
-        yield from (Check("views", "warning", found, fix) for found, fix in concerns)
 
 
 def check_flows(river: River) -> Iterator[Check]:

@@ -47,7 +47,8 @@ class River:
     `log` is where topics are: in the directory, or `kafka://host:9092` (docs/kafka.md). `views` is where views are kept: a
     SQLite file in the directory, or postgresql://…; `views_read` is that database for a login that may only read views,
     which queries then use. `checkpoints` is where flows' state is: a directory, which all machines of a cluster must see, or
-    `s3://bucket/prefix` (docs/scale.md). `master` is Spark's, by default this machine.
+    `s3://bucket/prefix` (docs/scale.md). `master` is Spark's, by default this machine; `environment` is an archive of Python for
+    its executors, which `riverrun pack` makes.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class River:
         views_read: str | None = None,
         checkpoints: str | None = None,
         master: str | None = None,
+        environment: str | None = None,
         settings: Settings | None = None,
     ) -> None:
         where = places()
@@ -70,6 +72,7 @@ class River:
         self.bucket = _bucket(place)  # where flows' state is, if in no directory
         self.checkpoints = os.path.abspath(place) if self.bucket is None else _copies(self.path, self.bucket)
         self.master = master or where.get("master")
+        self.environment = environment or where.get("environment")
         # A run opens topics while the same river is served. A store that is away keeps nobody from the topics.
         self._opening, self._opening_store = threading.RLock(), threading.Lock()
         self._store: Store | None = None
@@ -94,7 +97,7 @@ class River:
     def from_config(cls, file: str | os.PathLike[str] = "riverrun.toml") -> Self:
         """A river as a settings file says; RIVERRUN_* of the environment wins."""
         where = places(file)
-        parts = {name: where.get(name) for name in ("log", "views", "views_read", "checkpoints", "master")}
+        parts = {name: place for name, place in where.items() if name != "river"}
         return cls(where.get("river"), **parts, settings=Settings.load(file))
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ from riverrun.durations import micros
 from riverrun.errors import Invalid, NotFound, did_you_mean
 
 # Not settings of the engine but places; `River` reads them from the same file and environment.
-PLACES = ("river", "log", "views", "views_read", "checkpoints", "master")
+PLACES = ("river", "log", "views", "views_read", "checkpoints", "master", "environment")
 # Databases to capture, a table of the file each: [captures.shop].
 CAPTURES = "captures"
 _CAPTURE_OPTIONS = ("source", "tables", "snapshot", "form", "keys", "publication", "decimal")

@@ -48,7 +48,7 @@ class RunContext:
         inputs = open_inputs(river, flow)
         settings = river.settings
         limit = Limit(max_rows or settings.epoch_rows, settings.epoch_bytes)
-        starting = Starting(river.master, settings, needs_spark(flow, settings.expressions))
+        starting = Starting(river.master, settings, needs_spark(flow, settings.expressions), river.environment)
         return cls(river, flow, suffix, inputs, beginning(inputs, start), limit, starting)
 
     def compile(self, known: Manifest | None) -> RunContext:
