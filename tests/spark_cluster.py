@@ -31,7 +31,9 @@ class SparkCluster:
     `configure` says what Spark's own files of settings say; drivers get them by `environment`.
     """
 
-    def __init__(self, workers: int = 2) -> None:
+    def __init__(self, workers: int = 2, bare: bool = False) -> None:
+        """Bare ones have nothing of the environment that the tests run in."""
+        self._inherited = {"PATH": "/usr/bin:/bin"} if bare else dict(os.environ)
         self.directory = Path(tempfile.mkdtemp(prefix="rr-spark-"))
         self._configuration = self.directory / "conf"
         self._configuration.mkdir()
@@ -76,6 +78,15 @@ class SparkCluster:
                         found.append(child)
         return found
 
+    def pythons(self) -> set[str]:
+        """The programs that tasks run in."""
+        found = set()
+        for executor in self.executors():
+            for task in executor.children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    found.add(task.exe())
+        return found
+
     def stopped(self) -> list[tuple[psutil.Process, psutil.Process]]:
         """Tasks that stopped themselves at a failpoint, each with its executor."""
         found = []
@@ -105,7 +116,7 @@ class SparkCluster:
         local = self.directory / f"{name}-local"
         local.mkdir()
         environment = {
-            **os.environ,
+            **self._inherited,
             "JAVA_HOME": str(Path(find_java().executable).resolve().parents[1]),
             "SPARK_LOCAL_DIRS": str(local),
             "XDG_CACHE_HOME": str(local / "cache"),

@@ -22,6 +22,7 @@ from kafka_server import new_kafka
 from oracles import recovery_market, recovery_watch
 from oracles.recovery_shop import BASE, Row, check_ledger, expected, held, orders
 from programs.recovery_flows import ORDERS, SCHEMAS, WATCHED
+from riverrun.environment_archive import pack_environment
 from riverrun.river import River
 from s3_server import shared_s3
 from spark_cluster import SparkCluster
@@ -270,8 +271,10 @@ class KafkaShop(Shop):
 class ClusterShop(Shop):
     """The same on a Spark cluster: two workers with directories of their own, and rows enough for both of them, none late."""
 
+    bare = False  # whether workers have no Python environment
+
     def prepare(self) -> None:
-        self.cluster = SparkCluster()
+        self.cluster = SparkCluster(bare=self.bare)
         self._environment |= self.cluster.environment | {"RIVERRUN_SHARDS": "4"}
 
     def orders(self, batch: int) -> list[Row]:
@@ -287,6 +290,18 @@ class ClusterShop(Shop):
     def end(self) -> None:
         super().end()
         self.cluster.stop()
+
+
+class PackedShop(ClusterShop):
+    """The same on workers that have no environment but the one that the driver gives them."""
+
+    bare = True
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.archive = str(self.cluster.directory / "environment.tar.gz")
+        pack_environment(self.archive)
+        self._environment["RIVERRUN_ENVIRONMENT"] = self.archive
 
 
 class BucketShop(ClusterShop):
@@ -411,6 +426,11 @@ def a_cluster_shop(open_shop: Callable[..., Shop]) -> Shop:
 @pytest.fixture
 def a_bucket_shop(open_shop: Callable[..., Shop]) -> Shop:
     return open_shop(BucketShop)
+
+
+@pytest.fixture
+def a_packed_shop(open_shop: Callable[..., Shop]) -> Shop:
+    return open_shop(PackedShop)
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from recovery.conftest import BucketShop, ClusterShop, Flowing
+from recovery.conftest import BucketShop, ClusterShop, Flowing, PackedShop
+from riverrun.doctor_places import ask_executors
 from riverrun.object_folder import ObjectFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.recovery, pytest.mark.timeout(1800)]
@@ -156,3 +157,27 @@ def test_a_bucket_that_is_away_for_a_while(a_bucket_shop: BucketShop) -> None:
     assert run.ends() == 0, run.errors
     run.vanishes()
     shop.drain()
+
+
+def test_workers_that_have_no_python_run_the_packed_one(
+    a_packed_shop: PackedShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = a_packed_shop
+    shop.feed(3)
+    run = shop.start("--follow")
+    goes_beyond(run, 0)
+    pythons = shop.cluster.pythons()
+    assert pythons
+    assert all(python.startswith(f"{shop.cluster.directory}/worker-") for python in pythons)
+    run.finish()
+    assert run.ends() == 0, run.errors
+    run.vanishes()
+    shop.feed(1)
+    shop.drain()
+    for name, value in shop.cluster.environment.items():
+        monkeypatch.setenv(name, value)
+    assert {check.status for check in ask_executors(shop.cluster.url, shop.archive)} == {"ok"}
+    monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/python3")
+    lacking = list(ask_executors(shop.cluster.url, None))
+    assert {check.status for check in lacking} == {"failed"}
+    assert all("riverrun" in check.found or "Python" in check.found for check in lacking)
