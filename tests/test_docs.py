@@ -43,7 +43,7 @@ EXECUTED += [
         "alerts",
     )
 ]
-EXECUTED += [ROOT / "docs" / "operating.md", ROOT / "docs" / "databases.md"]
+EXECUTED += [ROOT / "docs" / "operating.md", ROOT / "docs" / "databases.md", ROOT / "docs" / "scale.md"]
 
 
 def blocks(page: Path, language: str) -> list[str]:
