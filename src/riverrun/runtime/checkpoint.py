@@ -141,11 +141,11 @@ class Checkpoint:
             self._kept.keep(epoch, fence, _content(self._path(epoch)))
 
     def _restore(self, last: Last) -> None:
-        """Let this disk have the plans that are kept elsewhere, of the store's epoch and of the one after it, which topics
-        may have. The mark of a finished epoch keeps Spark from asking for older ones."""
+        """Let this disk have the plans that are kept elsewhere: of the store's epoch, of the one before it, which Spark asks
+        for, and of the one after it, which topics may have."""
         if self._kept is None:
             return
-        for epoch in (last.epoch, last.epoch + 1):
+        for epoch in range(last.epoch - 1, last.epoch + 2):
             plan = self._kept.read(epoch)
             with suppress(FileNotFoundError):
                 if plan == _content(self._path(epoch)):

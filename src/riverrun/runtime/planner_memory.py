@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -62,6 +63,16 @@ class PlannerMemory:
 
 def read_memory(place: str, name: str) -> Mapping[str, bytes]:
     """A memory as it was written, by the nodes it is about; `Corrupt` when it is not that any more."""
+    return _read_once(place, name) if "://" in place else _read(place, name)
+
+
+@lru_cache(maxsize=16)
+def _read_once(place: str, name: str) -> Mapping[str, bytes]:
+    """For who asks for the status again and again: it is far away, and never changes."""
+    return _read(place, name)
+
+
+def _read(place: str, name: str) -> Mapping[str, bytes]:
     content = without_checksum(open_folder(place).read(name))
     if content is None:
         raise Corrupt(f"{place}/{name} is damaged", hint=_RESTORE)
