@@ -31,8 +31,10 @@ class SparkCluster:
     `configure` says what Spark's own files of settings say; drivers get them by `environment`.
     """
 
-    def __init__(self, workers: int = 2, bare: bool = False) -> None:
-        """Bare ones have nothing of the environment that the tests run in."""
+    def __init__(self, workers: int = 2, bare: bool = False, hidden: Path | None = None) -> None:
+        """Bare ones have nothing of the environment that the tests run in. A hidden directory is empty for workers, as one of
+        another machine would be."""
+        self._hidden = hidden
         self._inherited = {"PATH": "/usr/bin:/bin"} if bare else dict(os.environ)
         self.directory = Path(tempfile.mkdtemp(prefix="rr-spark-"))
         self._configuration = self.directory / "conf"
@@ -127,6 +129,16 @@ class SparkCluster:
         }
         with (self.directory / f"{name}.log").open("wb") as log:
             command = [f"{spark_home()}/bin/spark-class", f"org.apache.spark.deploy.{main}", *arguments]
+            if self._hidden is not None:
+                command = [
+                    "unshare",
+                    "-m",
+                    "sh",
+                    "-c",
+                    f'mount -t tmpfs none {self._hidden} && exec "$@"',
+                    "sh",
+                    *command,
+                ]
             self._processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
 
     def _wait(self) -> None:

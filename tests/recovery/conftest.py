@@ -272,9 +272,11 @@ class ClusterShop(Shop):
     """The same on a Spark cluster: two workers with directories of their own, and rows enough for both of them, none late."""
 
     bare = False  # whether workers have no Python environment
+    apart = False  # whether they see nothing of the driver's disk
 
     def prepare(self) -> None:
-        self.cluster = SparkCluster(bare=self.bare)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.cluster = SparkCluster(bare=self.bare, hidden=self.directory if self.apart else None)
         self._environment |= self.cluster.environment | {"RIVERRUN_SHARDS": "4"}
 
     def orders(self, batch: int) -> list[Row]:
@@ -292,18 +294,6 @@ class ClusterShop(Shop):
         self.cluster.stop()
 
 
-class PackedShop(ClusterShop):
-    """The same on workers that have no environment but the one that the driver gives them."""
-
-    bare = True
-
-    def prepare(self) -> None:
-        super().prepare()
-        self.archive = str(self.cluster.directory / "environment.tar.gz")
-        pack_environment(self.archive)
-        self._environment["RIVERRUN_ENVIRONMENT"] = self.archive
-
-
 class BucketShop(ClusterShop):
     """The same with state in a bucket."""
 
@@ -316,6 +306,33 @@ class BucketShop(ClusterShop):
     def lose_disk(self) -> None:
         """Of the driver: all that is not the log and the views."""
         shutil.rmtree(self.path / "checkpoints")
+
+
+class LonelyShop(ClusterShop):
+    """The same on workers that would need the log in the driver's directory, and do not see it."""
+
+    apart = True
+
+
+class ApartShop(BucketShop):
+    """The same on machines that share nothing: topics on Kafka, state in the bucket, and of Python what the driver gives."""
+
+    bare = apart = True
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.broker = new_kafka()
+        self.log = self.broker.url
+        self.archive = str(self.directory / "environment.tar.gz")
+        pack_environment(self.archive)
+        self._environment["RIVERRUN_ENVIRONMENT"] = self.archive
+
+    def _open(self, river: River, **topic: object) -> None:
+        river.topic("orders", ORDERS, key="user", time="at", partitions=3, **topic)
+
+    def end(self) -> None:
+        super().end()
+        self.broker.remove()
 
 
 class Market(Shop):
@@ -429,8 +446,13 @@ def a_bucket_shop(open_shop: Callable[..., Shop]) -> Shop:
 
 
 @pytest.fixture
-def a_packed_shop(open_shop: Callable[..., Shop]) -> Shop:
-    return open_shop(PackedShop)
+def a_lonely_shop(open_shop: Callable[..., Shop]) -> Shop:
+    return open_shop(LonelyShop)
+
+
+@pytest.fixture
+def an_apart_shop(open_shop: Callable[..., Shop]) -> Shop:
+    return open_shop(ApartShop)
 
 
 @pytest.fixture

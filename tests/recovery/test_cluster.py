@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from recovery.conftest import BucketShop, ClusterShop, Flowing, PackedShop
+from recovery.conftest import ApartShop, BucketShop, ClusterShop, Flowing, LonelyShop
 from riverrun.doctor_places import ask_executors
 from riverrun.object_folder import ObjectFolder
 
@@ -159,19 +159,21 @@ def test_a_bucket_that_is_away_for_a_while(a_bucket_shop: BucketShop) -> None:
     shop.drain()
 
 
-def test_workers_that_have_no_python_run_the_packed_one(
-    a_packed_shop: PackedShop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shop = a_packed_shop
+def test_machines_that_share_nothing(an_apart_shop: ApartShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers see nothing of the driver's disk, and have no Python but the packed one."""
+    shop = an_apart_shop
     shop.feed(3)
     run = shop.start("--follow")
     goes_beyond(run, 0)
     pythons = shop.cluster.pythons()
     assert pythons
     assert all(python.startswith(f"{shop.cluster.directory}/worker-") for python in pythons)
+    shop.cluster.executors()[0].kill()
+    shop.feed(2)
     run.finish()
     assert run.ends() == 0, run.errors
     run.vanishes()
+    shop.lose_disk()
     shop.feed(1)
     shop.drain()
     for name, value in shop.cluster.environment.items():
@@ -181,3 +183,13 @@ def test_workers_that_have_no_python_run_the_packed_one(
     lacking = list(ask_executors(shop.cluster.url, None))
     assert {check.status for check in lacking} == {"failed"}
     assert all("riverrun" in check.found or "Python" in check.found for check in lacking)
+
+
+def test_a_log_that_executors_do_not_see(a_lonely_shop: LonelyShop) -> None:
+    shop = a_lonely_shop
+    shop.feed(3)
+    run = shop.start()
+    assert run.ends() == 1
+    last = run.errors.strip().splitlines()[-1]
+    assert f"does not see {shop.path}, where its topics are" in last
+    assert "Traceback" not in run.errors
