@@ -85,7 +85,7 @@ def test_without_a_bucket_everything_is_below_the_directory(tmp_path: Path) -> N
     assert homes.home_names(f"{tmp_path}/flows") == []
 
 
-def test_a_driver_on_an_empty_disk_goes_on(tmp_path: Path, address: str) -> None:
+def test_a_driver_on_an_empty_disk_goes_on(tmp_path: Path, address: str, caplog: pytest.LogCaptureFixture) -> None:
     Driver(tmp_path / "one", address).run(1, 2, 3)
     other = Driver(tmp_path / "two", address)
     assert other.checkpoint.planned == 3
@@ -93,6 +93,8 @@ def test_a_driver_on_an_empty_disk_goes_on(tmp_path: Path, address: str) -> None
     other.checkpoint.mend(store_at(3), begun=False)
     assert other.files() == {"offsets": ["1", "2"], "commits": ["2"]}  # Spark asks for the last two
     assert (Path(other.home) / "checkpoint/metadata").exists()
+    (said,) = caplog.messages
+    assert said == f"flow shop: its checkpoint is not on this disk, and is made from {address}/shop/plans"
     other.run(4, fence=2)
     assert Driver(tmp_path / "three", address).checkpoint.planned == 4
 

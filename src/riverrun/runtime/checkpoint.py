@@ -112,7 +112,7 @@ class Checkpoint:
             lost.append(self._remove(f"commits/{self.finished - 1}"))
         if os.path.isdir(self.directory) and _json(f"{self.directory}/metadata", 0) is None:
             lost.append(self._remove("metadata"))
-            durable.write_file(f"{self.directory}/metadata", json.dumps({"id": str(uuid.uuid4())}))
+            self._write_metadata()
         for kind in ("", "/offsets", "/commits"):
             _remove_empty_checksums(self.directory + kind)
         if lost:
@@ -145,6 +145,12 @@ class Checkpoint:
         for, and of the one after it, which topics may have."""
         if self._kept is None:
             return
+        if last.epoch and not os.path.exists(f"{self.directory}/metadata"):
+            log.warning(
+                "flow %s: its checkpoint is not on this disk, and is made from %s", self._flow, self._kept.place
+            )
+            durable.make_directory(self.directory)
+            self._write_metadata()
         for epoch in range(last.epoch - 1, last.epoch + 2):
             plan = self._kept.read(epoch)
             with suppress(FileNotFoundError):
@@ -158,6 +164,9 @@ class Checkpoint:
         if last.epoch and os.path.isdir(self.directory) and not os.path.exists(mark):
             durable.make_directory(os.path.dirname(mark))
             durable.write_file(mark, _FINISHED)
+
+    def _write_metadata(self) -> None:
+        durable.write_file(f"{self.directory}/metadata", json.dumps({"id": str(uuid.uuid4())}))
 
     def _path(self, epoch: int) -> str:
         return f"{self.directory}/offsets/{epoch - 1}"

@@ -14,7 +14,7 @@ import shutil
 from contextlib import suppress
 
 from riverrun import durable
-from riverrun.folder import Folder, open_folder
+from riverrun.folder import open_folder
 from riverrun.object_folder import ObjectFolder
 
 _NOTE = "bucket"
@@ -88,8 +88,9 @@ class KeptPlans:
     """The plans of a home's newest epochs in its bucket, as Spark has written them. Of two runs that planned the same
     epoch the newer one counts, which is the one with the higher fence."""
 
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self._folder = open_folder(place)
 
     def keep(self, epoch: int, fence: int, plan: bytes) -> None:
         """The plan is there when this returns. Older ones are removed now and then."""
@@ -111,7 +112,7 @@ class KeptPlans:
 def kept_plans(home: str) -> KeptPlans | None:
     """The plans that are kept for a home elsewhere than in its checkpoint; None where that is the only place."""
     shared = _shared(home)
-    return None if shared is None else KeptPlans(open_folder(f"{shared}/plans"))
+    return None if shared is None else KeptPlans(f"{shared}/plans")
 
 
 def _shared(home: str) -> str | None:
