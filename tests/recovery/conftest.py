@@ -268,8 +268,8 @@ class KafkaShop(Shop):
         self.server.remove()
 
 
-class ClusterShop(Shop):
-    """The same on a Spark cluster: two workers with directories of their own, and rows enough for both of them, none late."""
+class OnCluster(Shop):
+    """On a Spark cluster: two workers with directories of their own."""
 
     bare = False  # whether workers have no Python environment
     apart = False  # whether they see nothing of the driver's disk
@@ -278,6 +278,14 @@ class ClusterShop(Shop):
         self.directory.mkdir(parents=True, exist_ok=True)
         self.cluster = SparkCluster(bare=self.bare, hidden=self.directory if self.apart else None)
         self._environment |= self.cluster.environment | {"RIVERRUN_SHARDS": "4"}
+
+    def end(self) -> None:
+        super().end()
+        self.cluster.stop()
+
+
+class ClusterShop(OnCluster):
+    """The same with rows enough for both workers, none late."""
 
     def orders(self, batch: int) -> list[Row]:
         """Of so many users that their state is more than a manifest holds."""
@@ -288,10 +296,6 @@ class ClusterShop(Shop):
         """Let the first task of an executor that comes to a place stop there, in runs that start from now on."""
         armed = f"task.{place}=stop?{self.directory}/{place}"
         self.cluster.configure(executorEnv__RIVERRUN_FAILPOINTS=armed)
-
-    def end(self) -> None:
-        super().end()
-        self.cluster.stop()
 
 
 class BucketShop(ClusterShop):
@@ -395,6 +399,22 @@ class WatchedEvents(Shop):
                 assert value and found[name] == value, name
 
 
+class ClusterMarket(OnCluster, Market):
+    """Few rows: Spark computes expressions, so that every epoch goes through all stages, and is not computed by one task."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self._environment["RIVERRUN_EXPRESSIONS"] = "spark"
+
+
+class ClusterWatch(OnCluster, WatchedEvents):
+    """The same of the flow with patterns."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self._environment["RIVERRUN_EXPRESSIONS"] = "spark"
+
+
 @pytest.fixture(scope="session")
 def cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path | None:
     """An archive of Spark's classes, when so many JVMs will be started that making one is worth it."""
@@ -443,6 +463,11 @@ def a_cluster_shop(open_shop: Callable[..., Shop]) -> Shop:
 @pytest.fixture
 def a_bucket_shop(open_shop: Callable[..., Shop]) -> Shop:
     return open_shop(BucketShop)
+
+
+@pytest.fixture(params=[ClusterMarket, ClusterWatch])
+def another_shop(request: pytest.FixtureRequest, open_shop: Callable[..., Shop]) -> Shop:
+    return open_shop(request.param)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from recovery.conftest import ApartShop, BucketShop, ClusterShop, Flowing, LonelyShop
+from recovery.conftest import ApartShop, BucketShop, ClusterShop, Flowing, LonelyShop, OnCluster
 from riverrun.doctor_places import ask_executors
 from riverrun.object_folder import ObjectFolder
 
@@ -156,6 +156,22 @@ def test_a_bucket_that_is_away_for_a_while(a_bucket_shop: BucketShop) -> None:
     run.finish()
     assert run.ends() == 0, run.errors
     run.vanishes()
+    shop.drain()
+
+
+def test_joins_and_patterns(another_shop: OnCluster) -> None:
+    shop = another_shop
+    shop.begin()
+    shop.feed(4)
+    shop.complete()
+    run = shop.start("--follow")
+    for _ in range(2):
+        before = epoch_of(run)
+        shop.feed(2)
+        goes_beyond(run, before)
+        shop.cluster.executors()[0].kill()
+    run.kill()
+    shop.feed(1)
     shop.drain()
 
 
