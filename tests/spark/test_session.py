@@ -65,7 +65,9 @@ def test_only_the_newest_archives_are_kept(tmp_path):
 def test_a_jvm_that_computes_nothing_does_not_compile_its_code_to_the_last(tmp_path, monkeypatch, expression, by_spark):
     started = []
     monkeypatch.setattr(module.jvm, "start", lambda java, home, options, conf: started.append(options))
-    monkeypatch.setattr(module, "session", lambda master, settings, computes: module._start(CONF_LOCAL, [], computes))
+    monkeypatch.setattr(
+        module, "session", lambda master, settings, computes, environment: module._start(CONF_LOCAL, [], computes)
+    )
     flow = rr.Flow("shop")
     flow.view("kept", flow.stream("orders", "user string, amount double").where(expression))
     with rr.River(tmp_path) as river:

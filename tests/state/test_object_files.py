@@ -11,7 +11,7 @@ import pytest
 
 from contracts.state import WINDOWS, StateContract, frame
 from riverrun.errors import Corrupt, Invalid, Transient, Unavailable
-from riverrun.object_folder import ObjectFolder, bucket_address
+from riverrun.object_folder import ObjectFolder, _as_riverrun, bucket_address
 from riverrun.state.directory import StateDirectory, files_of
 from riverrun.state.file_cache import FileCache
 from s3_server import S3Server, shared_s3
@@ -158,6 +158,38 @@ def test_folders_of_a_bucket(server):
 def test_a_bucket_that_is_not_there_is_named(server):
     with pytest.raises(Unavailable, match="s3://nowhere/x: there is no such bucket. Make it"):
         ObjectFolder("s3://nowhere/x").check()
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "told"),
+    [
+        (
+            "AWS Error ACCESS_DENIED during PutObject operation: no",
+            Unavailable,
+            "refuses (ACCESS_DENIED during PutObject: no)",
+        ),
+        (
+            "AWS Error UNKNOWN (HTTP status 403) during HeadObject operation: HTTP response code: 403",
+            Unavailable,
+            "refuses",
+        ),
+        ("AWS Error SLOW_DOWN during GetObject operation: Please reduce", Transient, "does not answer (SLOW_DOWN"),
+        ("AWS Error UNKNOWN during GetObject operation: HTTP response code: 503", Transient, "does not answer"),
+        ("AWS Error NO_SUCH_UPLOAD during UploadPart operation: gone", Unavailable, "cannot be used (NO_SUCH_UPLOAD"),
+        (
+            "cannot reach https://lakes/x?X-Amz-Signature=hunter2 now",
+            Unavailable,
+            "cannot be used (cannot reach https://lakes/x",
+        ),
+    ],
+)
+def test_what_the_client_says_becomes_an_error_that_is_waited_for_or_not(said, kind, told):
+    found = _as_riverrun(OSError(f"When doing something: {said} (Request ID: 7)"), "s3://lakes/x")
+    assert type(found) is kind
+    assert found.message.startswith("s3://lakes/x ")
+    assert told in found.message.replace("When doing something: ", "")
+    assert "hunter2" not in str(found)
+    assert "Request ID" not in str(found)
 
 
 def test_addresses():
