@@ -6,16 +6,51 @@ import random
 import shutil
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 
-from recovery.conftest import ApartShop, BucketShop, ClusterShop, Flowing, LonelyShop, OnCluster
+from recovery.cluster_shops import (
+    ApartShop,
+    BucketShop,
+    ClusterMarket,
+    ClusterShop,
+    ClusterWatch,
+    LonelyShop,
+    OnCluster,
+)
+from recovery.conftest import Flowing, Shop
 from riverrun.doctor_places import ask_executors
 from riverrun.object_folder import ObjectFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.recovery, pytest.mark.timeout(1800)]
 
 STAGES = ("read", "stage-1", "stage-2")
+
+
+@pytest.fixture
+def a_cluster_shop(open_shop: Callable[..., Shop]) -> Shop:
+    return open_shop(ClusterShop)
+
+
+@pytest.fixture
+def a_bucket_shop(open_shop: Callable[..., Shop]) -> Shop:
+    return open_shop(BucketShop)
+
+
+@pytest.fixture(params=[ClusterMarket, ClusterWatch])
+def another_shop(request: pytest.FixtureRequest, open_shop: Callable[..., Shop]) -> Shop:
+    return open_shop(request.param)
+
+
+@pytest.fixture
+def a_lonely_shop(open_shop: Callable[..., Shop]) -> Shop:
+    return open_shop(LonelyShop)
+
+
+@pytest.fixture
+def an_apart_shop(open_shop: Callable[..., Shop]) -> Shop:
+    return open_shop(ApartShop)
 
 
 def epoch_of(run: Flowing) -> int:
