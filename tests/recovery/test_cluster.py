@@ -22,6 +22,7 @@ from recovery.cluster_shops import (
 from recovery.conftest import Flowing, Shop
 from riverrun.doctor_places import ask_executors
 from riverrun.object_folder import ObjectFolder
+from riverrun.runtime.manifest import Manifest
 
 pytestmark = [pytest.mark.spark, pytest.mark.recovery, pytest.mark.timeout(1800)]
 
@@ -65,10 +66,15 @@ def goes_beyond(run: Flowing, epoch: int) -> None:
 
 def test_two_workers_come_to_what_one_machine_does(a_cluster_shop: ClusterShop) -> None:
     shop = a_cluster_shop
+    del shop._environment["RIVERRUN_SHARDS"]
     shop.feed(3)
     shop.complete()
     shop.feed(3)
     shop.drain()
+    with shop.river() as river:
+        manifest = river.store.last("shop").manifest
+        assert manifest is not None
+        assert Manifest.decode(manifest).shards == 8  # four for each of two processors
 
 
 def test_executors_and_drivers_killed(a_cluster_shop: ClusterShop) -> None:
