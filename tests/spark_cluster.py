@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
+import pytest
 
 from kafka_server import free_ports
 from riverrun.java import find_java
@@ -34,6 +35,8 @@ class SparkCluster:
     def __init__(self, workers: int = 2, bare: bool = False, hidden: Path | None = None) -> None:
         """Bare ones have nothing of the environment that the tests run in. A hidden directory is empty for workers, as one of
         another machine would be."""
+        if hidden is not None and os.geteuid() != 0:
+            pytest.skip("only root can hide a directory from workers")
         self._hidden = hidden
         self._inherited = {"PATH": "/usr/bin:/bin"} if bare else dict(os.environ)
         self.directory = Path(tempfile.mkdtemp(prefix="rr-spark-"))
