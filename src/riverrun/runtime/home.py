@@ -17,7 +17,7 @@ from riverrun import durable
 from riverrun.folder import open_folder
 from riverrun.object_folder import ObjectFolder
 
-_NOTE = ".bucket"  # no flow is called so
+_NOTE = ".bucket"  # nobody calls a flow so
 _NOTES = ("base", "together")  # what a rebuild leaves in its home for the run that goes on with it
 _KEPT_PLANS, _FORGET_EVERY = 4, 16  # epochs
 
