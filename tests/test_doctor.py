@@ -235,7 +235,7 @@ def copied(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_copy_whose_views_and_checkpoints_fit(copied: Path) -> None:
     checks = list(inside.check_river(str(copied)))
     assert [check for check in checks if check.status == "failed"] == []
-    assert named(checks, "views")[0].found == f"{copied}/views.db"
+    assert named(checks, "views")[0].found.startswith(f"{copied}/views.db: an epoch is one transaction")
     assert named(checks, "flow shop")[0].found == f"epoch 1, its checkpoint {copied}/flows/shop fits"
 
 

@@ -10,7 +10,7 @@ from subprocess import Popen
 import pytest
 
 from riverrun import failpoints
-from riverrun.errors import Closed, NotFound, Unavailable
+from riverrun.errors import Closed, Invalid, NotFound
 from riverrun.failpoints import Crashed
 from riverrun.river import River
 
@@ -30,10 +30,10 @@ def elsewhere(river: River) -> Iterator[River]:
 
 def test_secrets_in_an_address_are_in_no_error(tmp_path: Path) -> None:
     """L3: a refused address was printed with its password."""
-    with pytest.raises(Unavailable, match="checkpoints in s3a://… cannot be used yet") as refused:
-        River(tmp_path / "river", checkpoints="s3a://KEY:hunter2@bucket/flows")
+    with pytest.raises(Invalid, match="checkpoints: an address in s3:// has no login. Give it by") as refused:
+        River(tmp_path / "river", checkpoints="s3a://ADALOVELACE:hunter2@bucket/flows")
     assert "hunter2" not in str(refused.value)
-    assert "KEY" not in str(refused.value)
+    assert "ADALOVELACE" not in str(refused.value)
 
 
 @pytest.mark.parametrize("place", ["prepared", "written"])

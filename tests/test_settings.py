@@ -22,6 +22,12 @@ def test_who_wins(tmp_path: Path) -> None:
     assert found.poll_limit == Settings().poll_limit
 
 
+@pytest.mark.parametrize("written", ["-1", "10001"])
+def test_a_number_of_shards_that_cannot_be(written: str) -> None:
+    with pytest.raises(Invalid, match=f"setting shards: not a number of shards: {written}. Write one from 1 to 10000"):
+        Settings.load(environ={"RIVERRUN_SHARDS": written})
+
+
 @pytest.mark.parametrize(
     ("written", "value"),
     [

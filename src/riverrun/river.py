@@ -27,7 +27,9 @@ from riverrun.log.redelivery import Redelivery
 from riverrun.log.spec import UNSET, TopicSpec, Unset
 from riverrun.log.stored_spec import StoredSpec
 from riverrun.log.topic import Start, Topic
+from riverrun.object_folder import bucket_address
 from riverrun.river_directory import open_directory
+from riverrun.runtime.home import place_in_bucket
 from riverrun.settings import Settings, places
 
 if TYPE_CHECKING:
@@ -46,7 +48,9 @@ class River:
 
     `log` is where topics are: in the directory, or `kafka://host:9092` (docs/kafka.md). `views` is where views are kept: a
     SQLite file in the directory, or postgresql://…; `views_read` is that database for a login that may only read views,
-    which queries then use. `checkpoints` is the directory of flows' state. `master` is Spark's, by default this machine.
+    which queries then use. `checkpoints` is where flows' state is: a directory, which all machines of a cluster must see, or
+    `s3://bucket/prefix` (docs/scale.md). `master` is Spark's, by default this machine; `environment` is an archive of Python for
+    its executors, which `riverrun pack` makes.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class River:
         views_read: str | None = None,
         checkpoints: str | None = None,
         master: str | None = None,
+        environment: str | None = None,
         settings: Settings | None = None,
     ) -> None:
         where = places()
@@ -65,11 +70,11 @@ class River:
         self.path = os.path.abspath(path or where.get("river", DEFAULT))
         self.views_address = views or where.get("views") or f"{self.path}/views.db"
         self.views_read = views_read or where.get("views_read")
-        self.checkpoints = checkpoints or where.get("checkpoints") or f"{self.path}/flows"
-        if "://" in self.checkpoints:
-            scheme = self.checkpoints.partition("//")[0]  # what follows may have a password in it
-            raise Unavailable(f"checkpoints in {scheme}//… cannot be used yet", hint="Give a directory")
+        place = checkpoints or where.get("checkpoints") or f"{self.path}/flows"
+        self.bucket = _bucket(place)  # where flows' state is, if in no directory
+        self.checkpoints = os.path.abspath(place) if self.bucket is None else _copies(self.path, self.bucket)
         self.master = master or where.get("master")
+        self.environment = environment or where.get("environment")
         # A run opens topics while the same river is served. A store that is away keeps nobody from the topics.
         self._opening, self._opening_store = threading.RLock(), threading.Lock()
         self._store: Store | None = None
@@ -81,6 +86,8 @@ class River:
         self._coordination = open_directory(self.path)
         self.log_with_secrets = log or where.get("log")  # for processes that open the same log
         try:
+            if self.bucket is not None:
+                place_in_bucket(self.checkpoints, self.bucket)
             self._log = open_log(self.log_with_secrets, self.path, self.settings, self._coordination, self._open)
         except BaseException:
             self._coordination.close()
@@ -92,7 +99,7 @@ class River:
     def from_config(cls, file: str | os.PathLike[str] = "riverrun.toml") -> Self:
         """A river as a settings file says; RIVERRUN_* of the environment wins."""
         where = places(file)
-        parts = {name: where.get(name) for name in ("log", "views", "views_read", "checkpoints", "master")}
+        parts = {name: place for name, place in where.items() if name != "river"}
         return cls(where.get("river"), **parts, settings=Settings.load(file))
 
     def __repr__(self) -> str:
@@ -364,3 +371,17 @@ class River:
             from riverrun.log.kafka.refusals import refusal
 
             raise refusal(what, "the log of this river")
+
+
+def _bucket(place: str) -> str | None:
+    if "://" not in place:
+        return None
+    try:
+        return bucket_address(place)
+    except Invalid as error:
+        raise Invalid(f"checkpoints: {error.message}", hint=error.hint) from None
+
+
+def _copies(path: str, bucket: str) -> str:
+    """Where a river has Spark's checkpoints of flows whose state is in a bucket."""
+    return f"{path}/checkpoints/{bucket.removeprefix('s3://')}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -19,7 +19,8 @@ from riverrun.durations import micros
 from riverrun.errors import Invalid, NotFound, did_you_mean
 
 # Not settings of the engine but places; `River` reads them from the same file and environment.
-PLACES = ("river", "log", "views", "views_read", "checkpoints", "master")
+PLACES = ("river", "log", "views", "views_read", "checkpoints", "master", "environment")
+MOST_SHARDS = 10_000  # each is a task of every large epoch
 # Databases to capture, a table of the file each: [captures.shop].
 CAPTURES = "captures"
 _CAPTURE_OPTIONS = ("source", "tables", "snapshot", "form", "keys", "publication", "decimal")
@@ -36,8 +37,8 @@ def _time(default: str, about: str) -> Any:
     return field(default=micros(default), metadata={"help": about, "parse": micros, "shown": default})
 
 
-def _number(default: int, about: str) -> Any:
-    return field(default=default, metadata={"help": about, "parse": _whole, "shown": str(default)})
+def _number(default: int, about: str, parse: Callable[[str | int], int] | None = None) -> Any:
+    return field(default=default, metadata={"help": about, "parse": parse or _whole, "shown": str(default)})
 
 
 def _text(about: str) -> Any:
@@ -85,6 +86,15 @@ def _whole(value: str | int) -> int:
         raise Invalid(f"not a whole number: {value!r}") from None
 
 
+def _shard_count(value: str | int) -> int:
+    count = _whole(value)
+    if not 0 <= count <= MOST_SHARDS:
+        raise Invalid(
+            f"not a number of shards: {count}", hint=f"Write one from 1 to {MOST_SHARDS}, or 0 for the default"
+        )
+    return count
+
+
 def _yes(value: str | bool) -> bool:
     found = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(str(value).lower())
     if found is None:
@@ -121,6 +131,15 @@ class Settings:
     )
     epoch_rows: int = _number(500_000, "an epoch of a flow takes about this many rows of a backlog")
     epoch_bytes: int = _size("256 MiB", "and not more than about this; what an epoch needs in memory follows it")
+    shards: int = _number(
+        0,
+        "parts that the state of a new flow is cut into, which tasks share; 0: one for each processor, on a cluster four;"
+        " another number later computes the flow from the log again",
+        parse=_shard_count,
+    )
+    state_cache_bytes: int = _size(
+        "4 GiB", "copies that each machine keeps of state which is in an object store; what was used longest ago goes"
+    )
     expressions: Literal["arrow", "spark"] = _choice(
         "arrow",
         ("spark",),

@@ -40,7 +40,7 @@ def write(text: str, name: str = "shop.py") -> str:
         ("import sys\nsys.exit(3)\n", "shop.py:2: the file ends the program when it is loaded"),
         (
             "import riverrun as rr\nrr.River('x', checkpoints='y://')\n",
-            "shop.py:2: checkpoints in y://… cannot be used yet",
+            "shop.py:2: checkpoints: y://… is no place that all machines see",
         ),
         (GOOD + "orders.where('amuont > 1')\n", "shop.py:7: "),
     ],

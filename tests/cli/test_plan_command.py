@@ -74,6 +74,18 @@ def test_nothing_has_changed(riverrun: Any, river: River) -> None:
     assert "is at epoch 1; a run goes on from there" in riverrun("plan", "shop.py").out
 
 
+def test_another_number_of_shards(riverrun: Any, river: River, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave(river, TOTALS)  # in two
+    monkeypatch.setenv("RIVERRUN_SHARDS", "2")
+    assert riverrun("plan", "shop.py", "--json").json["run"] == "resumes"
+    monkeypatch.setenv("RIVERRUN_SHARDS", "8")
+    found = riverrun("plan", "shop.py", "--json").json
+    assert found["run"] == "rebuilds"
+    assert found["reason"] == (
+        "flow shop has 2 shards and is to have 8 (setting shards): its views are computed from the log again"
+    )
+
+
 def test_changed_new_and_gone(riverrun: Any, river: River) -> None:
     leave(river, TOTALS, MINUTES)
     write(TOTALS.replace("rr.count()", "rr.count('amount')"), TOTALS.replace('"totals"', '"t"').replace("user", "at"))

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -18,10 +17,9 @@ import pytest
 
 from kafka_server import new_kafka
 from oracles import recovery_market, recovery_watch
-from oracles.recovery_shop import BASE, Row, check_ledger, expected, held, orders
+from oracles.recovery_shop import Row, check_ledger, expected, held, orders
 from programs.recovery_flows import ORDERS, SCHEMAS, WATCHED
 from riverrun.river import River
-from spark_cluster import LOOPBACK, SparkCluster
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 PATIENCE = 300  # seconds: a JVM on a busy machine takes its time
@@ -264,21 +262,6 @@ class KafkaShop(Shop):
         self.server.remove()
 
 
-class ClusterShop(Shop):
-    """The same on a Spark cluster: two workers with directories of their own, and rows enough for both of them, none late."""
-
-    def prepare(self) -> None:
-        self.cluster = SparkCluster()
-        self._environment |= {"RIVERRUN_MASTER": self.cluster.url, **LOOPBACK}
-
-    def orders(self, batch: int) -> list[Row]:
-        return [row for row in orders(batch, size=25_000) if row["at"] > BASE - timedelta(hours=1)]
-
-    def end(self) -> None:
-        super().end()
-        self.cluster.stop()
-
-
 class Market(Shop):
     """The same for the flow with joins: three tables that change."""
 
@@ -377,11 +360,6 @@ def a_shop(open_shop: Callable[..., Shop]) -> Shop:
 @pytest.fixture
 def a_kafka_shop(open_shop: Callable[..., Shop]) -> Shop:
     return open_shop(KafkaShop)
-
-
-@pytest.fixture
-def a_cluster_shop(open_shop: Callable[..., Shop]) -> Shop:
-    return open_shop(ClusterShop)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ given up."""
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.compiler import compile_flow
 from riverrun.runtime.epoch import EpochResult
 from riverrun.runtime.heritage import GONE, Heritage, refuse_place
+from riverrun.runtime.home import home_names
 from riverrun.runtime.host import Control
 from riverrun.runtime.manifest import Manifest, home_of
 from riverrun.runtime.opening import open_inputs, open_outputs, shut_out
@@ -27,6 +29,7 @@ from riverrun.runtime.patience import Patience
 from riverrun.runtime.plan import Plan
 from riverrun.runtime.rebuild import Successor, clean
 from riverrun.views import Last
+from s3_server import shared_s3
 
 SCHEMA = "user string"
 
@@ -70,7 +73,7 @@ class Shop:
 
     @property
     def homes(self) -> set[str]:
-        return {path.name for path in Path(self.river.checkpoints).iterdir()}
+        return set(home_names(self.river.checkpoints))
 
     def manifest(self) -> Manifest:
         last = self.store.last("shop")
@@ -85,9 +88,10 @@ def commit(committer: Committer, positions: Mapping[str, Mapping[int, int]]) -> 
     committer.apply(EpochResult(control))
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Iterator[Shop]:
-    with River(tmp_path / "river") as river:
+@pytest.fixture(params=["directory", "bucket"])
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
+    place = f"{shared_s3().bucket}/{uuid.uuid4().hex}" if request.param == "bucket" else None
+    with River(tmp_path / "river", checkpoints=place) as river:
         river.topic("orders", SCHEMA, key="user", partitions=1, fsync="os")
         yield Shop(river)
 
@@ -219,7 +223,7 @@ def test_views_that_are_gone_are_computed_up_to_where_the_topics_are(made: Shop,
     write_plan(made.home, 4, {"orders": {0: 37}})
     made.topics["copies"].append([{"user": "ada"}], producer="shop", sequence=4, fence=made.fence)
     made.river.topic("orders").append([{"user": "ada"}] * 5)
-    with River(made.river.path, views=f"{tmp_path}/another.db") as river:
+    with River(made.river.path, checkpoints=made.river.bucket, views=f"{tmp_path}/another.db") as river:
         heir = Shop(river)
         assert heir.fence > made.fence
         assert admitted("shop", heir.flow, heir.store, river.checkpoints, heir.inputs).anew == GONE
@@ -239,7 +243,7 @@ def test_views_that_are_gone_are_computed_up_to_where_the_topics_are(made: Shop,
         # Lost once more: the home knows what its epochs are called in topics.
         write_plan(heir.home, 1, {"orders": {0: 30}})
         write_plan(heir.home, 2, {"orders": {0: 37}})
-    with River(made.river.path, views=f"{tmp_path}/third.db") as river:
+    with River(made.river.path, checkpoints=made.river.bucket, views=f"{tmp_path}/third.db") as river:
         third = Shop(river)
         left = Heritage("shop", third.store, river.checkpoints, third.inputs, list(third.topics.values()), {})
         again = third.successor(left.recall())
@@ -267,7 +271,7 @@ def test_of_two_homes_that_are_left_the_one_that_was_in_use_counts(
         write_plan(made.home, 2, {"orders": {0: 35}})
         write_plan(made.home, 3, {"orders": {0: 40}})
     assert len(made.homes) == 2
-    with River(made.river.path, views=f"{tmp_path}/another.db") as river:
+    with River(made.river.path, checkpoints=made.river.bucket, views=f"{tmp_path}/another.db") as river:
         heir = Shop(river)
         left = Heritage("shop", heir.store, river.checkpoints, heir.inputs, list(heir.topics.values()), {})
         last = left.recall()()
@@ -283,7 +287,7 @@ def test_the_number_of_a_rebuild_may_be_that_of_a_home_of_another_store(made: Sh
     made.switch(successor)
     write_plan(made.home, 1, {"orders": {0: 30}})
     write_plan(made.home, 2, {"orders": {0: 37}})
-    with River(made.river.path, views=f"{tmp_path}/another.db") as river:
+    with River(made.river.path, checkpoints=made.river.bucket, views=f"{tmp_path}/another.db") as river:
         heir = Shop(river)
         while heir.store.begin_rebuild("shop", []) != successor.token:  # and then it died
             pass
@@ -296,7 +300,7 @@ def test_a_checkpoint_that_has_read_more_than_there_is_belongs_to_another_log(ma
     made.run(3)
     write_plan(made.home, 1, {"orders": {0: 31}})
     write_plan(made.home, 2, {"orders": {0: 40}})
-    with River(made.river.path, views=f"{tmp_path}/another.db") as river:
+    with River(made.river.path, checkpoints=made.river.bucket, views=f"{tmp_path}/another.db") as river:
         heir = Shop(river)
         left = Heritage("shop", heir.store, river.checkpoints, heir.inputs, list(heir.topics.values()), {})
         with pytest.raises(Conflict, match="has read orders@0:31, but the topic ends at orders@0:30"):
@@ -308,7 +312,7 @@ def test_without_views_and_checkpoint_topics_go_on_with_what_comes_now_or_from_w
 ) -> None:
     made.run(3)
     made.topics["copies"].append([{"user": "ada"}], producer="shop", sequence=3, fence=made.fence)
-    with River(made.river.path, views=f"{tmp_path}/another.db") as river:
+    with River(made.river.path, checkpoints=made.river.bucket, views=f"{tmp_path}/another.db") as river:
         heir = Shop(river)
         assert admitted("shop", heir.flow, heir.store, river.checkpoints, heir.inputs).anew is None
         left = Heritage(

@@ -56,7 +56,7 @@ def stepping(pattern: list[bool], inline_bytes: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local, "compute_epoch", compute)
         patch.setattr(directory, "INLINE_BYTES", inline_bytes)
-        patch.setattr(directory.StateDirectory.__init__, "__defaults__", (inline_bytes,))
+        patch.setattr(directory.StateDirectory.__init__, "__defaults__", (inline_bytes, directory.CACHE_BYTES))
         yield
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import riverrun as rr
+from riverrun.caches import cache_directory
 from riverrun.errors import Unavailable
 from riverrun.java import Java, find_java
 from riverrun.spark import archive, jvm
@@ -64,7 +65,9 @@ def test_only_the_newest_archives_are_kept(tmp_path):
 def test_a_jvm_that_computes_nothing_does_not_compile_its_code_to_the_last(tmp_path, monkeypatch, expression, by_spark):
     started = []
     monkeypatch.setattr(module.jvm, "start", lambda java, home, options, conf: started.append(options))
-    monkeypatch.setattr(module, "session", lambda master, settings, computes: module._start(CONF_LOCAL, [], computes))
+    monkeypatch.setattr(
+        module, "session", lambda master, settings, computes, environment: module._start(CONF_LOCAL, [], computes)
+    )
     flow = rr.Flow("shop")
     flow.view("kept", flow.stream("orders", "user string, amount double").where(expression))
     with rr.River(tmp_path) as river:
@@ -141,7 +144,7 @@ def test_a_session_is_quiet_and_local_and_needs_no_java_and_no_archive(tmp_path)
     environment = {**os.environ, **cache, "JAVA_HOME": "/nowhere", "PATH": str(without_java(tmp_path / "bin"))}
     environment.pop("RIVERRUN_DEBUG", None)
     (tmp_path / "riverrun").mkdir()
-    place = Path(archive.location(wheel, spark_home()).replace(archive.cache_directory(), f"{tmp_path}/riverrun"))
+    place = Path(archive.location(wheel, spark_home()).replace(cache_directory(), f"{tmp_path}/riverrun"))
     place.write_bytes(b"no archive" * 1000)
     ran = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -19,6 +19,7 @@ from riverrun.cli import (
     group_commands,
     mirror_command,
     new_command,
+    pack_command,
     plan_command,
     rule_commands,
     run_command,
@@ -57,6 +58,7 @@ app.command("capture")(capture_command.capture)
 app.command("mirror")(mirror_command.mirror)
 app.command("worker")(worker_command.worker)
 app.command("plan")(plan_command.plan)
+app.command("pack")(pack_command.pack)
 app.command("doctor")(doctor_command.doctor)
 
 

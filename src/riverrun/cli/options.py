@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,17 +31,19 @@ TopicArgument = Annotated[str, typer.Argument(metavar="NAME", help="The topic.",
 @contextmanager
 def open_river(path: str, create: bool = False) -> Iterator[River]:
     """The river of a command. Only commands that make something make a river where there is none."""
-    if not create and not os.path.exists(f"{path}/river.json") and log_of_here() is None:
+    if not create and not os.path.exists(f"{path}/river.json") and "log" not in places_here():
         if os.path.isdir(path) and os.listdir(path):
             raise NotFound(f"{path} is not a river", hint="Give its directory with --river DIR, or RIVERRUN_RIVER")
         make = f"riverrun topic create NAME --schema DDL --river {shlex.quote(path)}"
         raise NotFound(f"there is no river in {path}", hint=f"Give --river DIR, or make one: {make}")
     from riverrun.river import River
 
-    with River(path, log=log_of_here()) as river:
+    with River(path, **places_here()) as river:
         yield river
 
 
-def log_of_here() -> str | None:
-    """Where the environment, or a settings file in this directory, says that topics are."""
-    return places(CONFIG if os.path.exists(CONFIG) else None).get("log")
+def places_here() -> dict[str, Any]:
+    """Where the environment, or a settings file in this directory, says that the parts of a river are. Which river it is,
+    --river says."""
+    found = places(CONFIG if os.path.exists(CONFIG) else None)
+    return {name: place for name, place in found.items() if name != "river"}

@@ -41,8 +41,9 @@ _SETTINGS = f"""# Settings
 
 {_NOTE}
 
-A settings file (`riverrun.toml`, for `River.from_config`) wins over the default, the environment over the file, an
-argument over both. In the file the names are as they stand here; in the environment they are `RIVERRUN_<NAME>`.
+A settings file (`riverrun.toml`, for `River.from_config`; commands take from the one in their directory where the parts of a
+river are, and captures) wins over the default, the environment over the file, an argument over both. In the file the names
+are as they stand here; in the environment they are `RIVERRUN_<NAME>`.
 A name that is neither a setting nor a place below is an error, in the environment too, so that a typo is not ignored.
 Sizes are written as `64 MiB` or `10 kB`, durations as `10 seconds` or `250 ms`.
 
@@ -52,11 +53,12 @@ Sizes are written as `64 MiB` or `10 kB`, durations as `10 seconds` or `250 ms`.
 
 _PLACES = {
     "river": "the river's directory, `./river` if nothing says otherwise",
-    "log": "where topics are, if not in that directory: `kafka://host:9092`; commands read it from `riverrun.toml`, too",
+    "log": "where topics are, if not in that directory: `kafka://host:9092`",
     "views": "where views are kept: a SQLite file in that directory, or `postgresql://…`",
     "views_read": "the same PostgreSQL for a login that may only read views: the SQL box of the dashboard and queries use it",
-    "checkpoints": "the directory of flows' state, `flows` in the river's if nothing says otherwise",
+    "checkpoints": "where flows' state is: a directory, `flows` in the river's if nothing says otherwise, or `s3://bucket/prefix`",
     "master": "Spark's master, by default this machine",
+    "environment": "the archive of Python that `riverrun pack` made, for executors of that master",
 }
 
 

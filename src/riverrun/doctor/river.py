@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from riverrun import durable
 from riverrun.doctor.check import Check
-from riverrun.doctor.views import check_flows, check_stores, check_views
+from riverrun.doctor.places import check_places
+from riverrun.doctor.views import check_flows, check_stores
 from riverrun.durations import to_micros, wall_clock
 from riverrun.errors import RiverrunError
 from riverrun.log.receive_clock import AHEAD, describe_lead
@@ -19,9 +21,9 @@ if TYPE_CHECKING:
     from riverrun.river import River
 
 
-def check_river(path: str, log: str | None = None) -> Iterator[Check]:
+def check_river(path: str, places: Mapping[str, Any] = MappingProxyType({})) -> Iterator[Check]:
     """The river's format, every topic, every group."""
-    if not log and not os.path.exists(f"{path}/river.json"):
+    if "log" not in places and not os.path.exists(f"{path}/river.json"):
         if os.path.isdir(path) and os.listdir(path):
             yield Check(
                 "river", "failed", f"{path} has files, but is not a river", "Give the river's directory: --river DIR"
@@ -32,11 +34,11 @@ def check_river(path: str, log: str | None = None) -> Iterator[Check]:
     from riverrun.river import River
 
     try:
-        with River(path, log=log) as river:
+        with River(path, **places) as river:
             names, where = river.topics(), f" on {river.log_address}" if river.log_address else ""
             yield Check("river", "ok", f"{river.path} with {len(names)} topics{where}")
             yield from check_privacy(river)
-            yield from check_views(river)
+            yield from check_places(river)
             yield from check_flows(river)
             yield from check_stores(river)
             for name in names:

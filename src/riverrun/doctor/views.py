@@ -21,7 +21,8 @@ def check_views(river: River) -> Iterator[Check]:
             from riverrun.doctor.flows import store_trouble
 
             trouble = store_trouble(river)
-            yield Check("views", "failed", *trouble) if trouble else Check("views", "ok", river.views_address)
+            found = f"{river.views_address}: an epoch is one transaction, for processes of this machine"
+            yield Check("views", "failed", *trouble) if trouble else Check("views", "ok", found)
         return
     from riverrun.views import open_store
 
@@ -33,7 +34,7 @@ def check_views(river: River) -> Iterator[Check]:
     except RiverrunError as error:
         yield Check("views", "failed", error.message, error.hint or "Correct RIVERRUN_VIEWS")
     else:
-        yield Check("views", "ok", "the view store answers")
+        yield Check("views", "ok", "the view store answers: an epoch is one transaction, for every machine")
         yield from (Check("views", "warning", found, fix) for found, fix in concerns)
 
 

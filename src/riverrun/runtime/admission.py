@@ -16,6 +16,7 @@ from riverrun.log.stored_spec import StoredSpec
 from riverrun.log.topic import Topic
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.heritage import GONE, was_left
+from riverrun.runtime.home import recall_notes
 from riverrun.runtime.manifest import Manifest, computation, home_of
 from riverrun.views import Last, Store
 
@@ -47,16 +48,19 @@ def admitted(
     inputs: Mapping[str, Topic],
     start: Mapping[str, Mapping[int, int]] | None = None,
     rebuild: bool = False,
+    shards: int = 0,
 ) -> Admission:
-    """What a run of the flow, under this name, begins with. `rebuild` asks for computing everything again."""
+    """What a run of the flow, under this name, begins with. `rebuild` asks for computing everything again; `shards` is how
+    many it is to have, 0: as many as it has."""
     suffix = name.removeprefix(flow.name)
     store.introduce(end.to.suffixed(suffix) for end in flow.views.values() if end.to is not None)
     last = store.last(name)
     home = home_of(checkpoints, name, last)
+    recall_notes(home)
     if last.epoch == 0 and was_left(checkpoints, name, last):
         return Admission(home, None, GONE)
     found = changes(flow, last)
-    unlike = None if found else _misfit(name, store, last, home)
+    unlike = None if found else _misfit(name, store, last, home) or _cut_otherwise(last, shards)
     if found or unlike or (rebuild and last.epoch):
         why = f"has changed since its last epoch ({', '.join(found)})" if found else unlike or "is rebuilt"
         _refuse_forgotten(name, inputs, start, f"{why}, and " if found or unlike else "")
@@ -71,6 +75,14 @@ def _misfit(flow: str, store: Store, last: Last, home: str) -> str | None:
     sequence = last.epoch + Manifest.decode(last.manifest).base
     why = store.misfit(flow, sequence, os.path.basename(home))
     return None if why is None else f"finds other rows than it wrote ({why})"
+
+
+def _cut_otherwise(last: Last, shards: int) -> str | None:
+    """Why state in so many shards cannot be gone on with."""
+    if last.manifest is None or not shards:
+        return None
+    there = Manifest.decode(last.manifest).shards
+    return None if there == shards else f"has {there} shards and is to have {shards} (setting shards)"
 
 
 def resumable(flow: str, store: Store, checkpoint: Checkpoint, inputs: Mapping[str, Topic]) -> Manifest | None:

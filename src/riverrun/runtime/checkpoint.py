@@ -5,6 +5,9 @@ is epoch n + 1. The home store decides what took effect: it is at the newest pla
 
 Spark syncs none of them. A power cut may leave the newest ones without their bytes: a plan is synced before anything of
 its epoch takes effect (`settle`), and nobody needs what the others say (`mend`).
+
+Where a flow's state is in a bucket, a driver may come up on another disk. Plans are there, too, then (`keep`), are read
+from there as from the checkpoint, and `mend` puts those that count into the checkpoint on this disk.
 """
 
 from __future__ import annotations
@@ -19,12 +22,14 @@ from contextlib import suppress
 from riverrun import durable
 from riverrun.errors import Conflict, Corrupt, Transient
 from riverrun.position import Position
+from riverrun.runtime.home import kept_plans, planner_place
 from riverrun.runtime.plan import Plan
 from riverrun.runtime.planner_memory import read_memory
 from riverrun.views import Last
 
 log = logging.getLogger("riverrun.runtime")
 
+_FINISHED = 'v1\n{"nextBatchWatermarkMs":0}'
 _RESTORE = "Restore the directory {home} from a copy that fits, or rebuild the flow"
 
 
@@ -35,12 +40,14 @@ class Checkpoint:
         self.directory = f"{home}/checkpoint"
         self._home = home
         self._flow = flow
+        self._kept = kept_plans(home)
         self._is_founded = False
 
     @property
     def planned(self) -> int:
         """The newest epoch that has a plan; 0 before the first."""
-        return self._newest("offsets")
+        here = self._newest("offsets")
+        return here if self._kept is None else max(here, self._kept.newest)
 
     @property
     def finished(self) -> int:
@@ -49,10 +56,14 @@ class Checkpoint:
 
     def plan(self, epoch: int) -> Plan:
         """The plan of an epoch; `Corrupt` when it cannot be read."""
-        path = f"{self.directory}/offsets/{epoch - 1}"
+        kept = None if self._kept is None else self._kept.read(epoch)
+        return self._plan(epoch, kept)
+
+    def _plan(self, epoch: int, kept: bytes | None = None) -> Plan:
+        """The plan as it was kept elsewhere, or as this disk has it."""
+        path = self._path(epoch)
         try:
-            with open(path, encoding="utf-8") as file:
-                plan = Plan.from_json(json.loads(file.read().splitlines()[2]))
+            plan = Plan.from_json(json.loads((_content(path) if kept is None else kept).splitlines()[2]))
         except FileNotFoundError:
             raise self._damaged(path, "it is missing") from None
         except (ValueError, KeyError, IndexError, TypeError) as error:
@@ -91,6 +102,7 @@ class Checkpoint:
         Marks of finished epochs that cannot be read are removed: the store knows which epochs took effect. So is a plan
         that cannot be read, of an epoch of which nothing took effect; it is planned anew.
         """
+        self._restore(last)
         lost = []
         if self.planned > last.epoch and self._is_lost(self.planned):
             if begun:
@@ -100,7 +112,7 @@ class Checkpoint:
             lost.append(self._remove(f"commits/{self.finished - 1}"))
         if os.path.isdir(self.directory) and _json(f"{self.directory}/metadata", 0) is None:
             lost.append(self._remove("metadata"))
-            durable.write_file(f"{self.directory}/metadata", json.dumps({"id": str(uuid.uuid4())}))
+            self._write_metadata()
         for kind in ("", "/offsets", "/commits"):
             _remove_empty_checksums(self.directory + kind)
         if lost:
@@ -112,8 +124,8 @@ class Checkpoint:
     def settle(self, epoch: int, positions: Mapping[str, Mapping[int, int]]) -> None:
         """Make sure that the plan of an epoch is on the disk, and is the one that was computed, before anything of it
         takes effect: repeated after a crash, it will be the same epoch."""
-        path = f"{self.directory}/offsets/{epoch - 1}"
-        if Position(self.plan(epoch).positions) != Position(positions):
+        path = self._path(epoch)
+        if Position(self._plan(epoch).positions) != Position(positions):
             raise Transient(f"flow {self._flow}: another run replaced the plan of epoch {epoch} while it was computed")
         durable.sync_file(path)
         durable.sync_directory(os.path.dirname(path))
@@ -122,6 +134,42 @@ class Checkpoint:
             for directory in (self.directory, self._home, os.path.dirname(self._home)):
                 durable.sync_directory(directory)
             self._is_founded = True
+
+    def keep(self, epoch: int, fence: int) -> None:
+        """Make sure that a plan which was settled is found by drivers on other disks, too, where there may be some."""
+        if self._kept is not None:
+            self._kept.keep(epoch, fence, _content(self._path(epoch)))
+
+    def _restore(self, last: Last) -> None:
+        """Let this disk have the plans that are kept elsewhere: of the store's epoch, of the one before it, which Spark asks
+        for, and of the one after it, which topics may have."""
+        if self._kept is None:
+            return
+        if last.epoch and not os.path.exists(f"{self.directory}/metadata"):
+            log.warning(
+                "flow %s: its checkpoint is not on this disk, and is made from %s", self._flow, self._kept.place
+            )
+            durable.make_directory(self.directory)
+            self._write_metadata()
+        for epoch in range(last.epoch - 1, last.epoch + 2):
+            plan = self._kept.read(epoch)
+            with suppress(FileNotFoundError):
+                if plan == _content(self._path(epoch)):
+                    plan = None
+            if plan is not None:
+                durable.make_directory(f"{self.directory}/offsets")
+                self._remove(f"offsets/{epoch - 1}")
+                durable.write_file(self._path(epoch), plan)
+        mark = f"{self.directory}/commits/{last.epoch - 1}"
+        if last.epoch and os.path.isdir(self.directory) and not os.path.exists(mark):
+            durable.make_directory(os.path.dirname(mark))
+            durable.write_file(mark, _FINISHED)
+
+    def _write_metadata(self) -> None:
+        durable.write_file(f"{self.directory}/metadata", json.dumps({"id": str(uuid.uuid4())}))
+
+    def _path(self, epoch: int) -> str:
+        return f"{self.directory}/offsets/{epoch - 1}"
 
     def _newest(self, kind: str) -> int:
         try:
@@ -133,12 +181,13 @@ class Checkpoint:
     def _check_memory(self, plan: Plan) -> None:
         if plan.memory is None:
             return
+        place = planner_place(self._home)
         try:
-            read_memory(f"{self._home}/planner", plan.memory)
+            read_memory(place, plan.memory)
         except FileNotFoundError:
-            raise self._damaged(f"{self._home}/planner/{plan.memory}", "it is missing") from None
+            raise self._damaged(f"{place}/{plan.memory}", "it is missing") from None
         except Corrupt:
-            raise self._damaged(f"{self._home}/planner/{plan.memory}", "it is not what was written") from None
+            raise self._damaged(f"{place}/{plan.memory}", "it is not what was written") from None
 
     def _is_lost(self, epoch: int) -> bool:
         """Whether a plan is there only by name."""
@@ -170,6 +219,11 @@ def check_same(positions: Mapping[str, Mapping[int, int]], last: Last, flow: str
             f" epoch {last.epoch} of its views at {Position(last.positions)}",
             hint="The checkpoint is another flow's, or was used by two; restore the one that fits, or rebuild the flow",
         )
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _json(path: str, line: int) -> object:

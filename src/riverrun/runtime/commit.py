@@ -3,6 +3,7 @@ decides."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from riverrun.calendar import clamp_table
 from riverrun.columns import CARRIED, LOG_ORDER, OFFSET, PARTITION, RECEIVED, TIME, WEIGHT
-from riverrun.errors import Conflict
+from riverrun.errors import Conflict, Transient
 from riverrun.failpoints import failpoint
 from riverrun.flow import Flow
 from riverrun.flow.operators.ends import AlertEnd, TopicEnd, ViewEnd
@@ -19,6 +20,7 @@ from riverrun.log.topic import Topic
 from riverrun.runtime.compile.job import MOMENT, Job
 from riverrun.runtime.control import Control
 from riverrun.runtime.epoch import EpochResult
+from riverrun.runtime.home import state_place
 from riverrun.runtime.ledger import add_up, check_balance
 from riverrun.runtime.manifest import Manifest, SourceClock, computation
 from riverrun.runtime.outputs import alert_topic
@@ -31,6 +33,8 @@ from riverrun.views import Epoch, Store
 from riverrun.views.keyed_changes import net
 from riverrun.views.layout import INSERT, NEW, OP
 from riverrun.views.settled import Settled
+
+log = logging.getLogger("riverrun.runtime")
 
 
 class Committer:
@@ -53,10 +57,10 @@ class Committer:
         self._topics = topics
         self._name = flow.name + suffix
         self._suffix = suffix
-        self._fence = fence
+        self.fence = fence
         self._rebuild = rebuild
         self._home = os.path.basename(home)
-        self._state = StateDirectory(f"{home}/state")
+        self._state = StateDirectory(state_place(home))
         self._fingerprints = computation(flow)
         self.last = store.last(self._name, rebuild)
         self._base = Manifest.decode(self.last.manifest).base if self.last.manifest else 0
@@ -96,7 +100,7 @@ class Committer:
         )
         epoch = Epoch(
             flow=self._name,
-            fence=self._fence,
+            fence=self.fence,
             epoch=result.control.epoch,
             positions=result.control.positions,
             changes={name + self._suffix: self._changes(end, result) for name, end in self._flow.views.items()},
@@ -196,13 +200,16 @@ class Committer:
     def _appended(self, topic: Topic, table: pa.Table, result: EpochResult) -> None:
         # What a flow computes may lie beyond the calendar, and must not end it.
         rows = clamp_table(table)
-        topic.append(rows, producer=self._name, sequence=self._base + result.control.epoch, fence=self._fence)
+        topic.append(rows, producer=self._name, sequence=self._base + result.control.epoch, fence=self.fence)
 
     def _sweep(self, manifest: Manifest) -> None:
         """Now and then remove state files that no epoch can need any more."""
         if manifest.epoch % 20 == 0:
             entries = [entry for shards in manifest.nodes.values() for entry in shards.values()]
-            self._state.sweep(entries, manifest.epoch)
+            try:
+                self._state.sweep(entries, manifest.epoch)
+            except Transient as error:  # the epoch has taken effect; the next sweep does it
+                log.debug("old state of flow %s stays for now: %s", self._name, error)
 
 
 def _fitted(table: pa.Table, topic: Topic) -> pa.Table:

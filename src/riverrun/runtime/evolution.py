@@ -76,7 +76,8 @@ def plan_flow(flow: Flow, river: River | None) -> FlowPlan:
             check_rule_tables(flow, {name: topic.spec for name, topic in inputs.items()})
             if "://" in river.views_address or os.path.exists(river.views_address):
                 last = river.store.last(flow.name)
-                anew = admitted(flow.name, flow, river.store, river.checkpoints, inputs).anew
+                shards = river.settings.shards
+                anew = admitted(flow.name, flow, river.store, river.checkpoints, inputs, shards=shards).anew
             else:  # the store would be made by looking into it; a run finds it empty
                 anew = GONE if was_left(river.checkpoints, flow.name, last) else None
             run = "rebuilds" if anew else "resumes" if last.epoch else "starts"

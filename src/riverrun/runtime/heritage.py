@@ -17,6 +17,7 @@ from riverrun.errors import Conflict, Corrupt, Invalid
 from riverrun.log.topic import Start, Topic
 from riverrun.position import Position
 from riverrun.runtime.checkpoint import Checkpoint
+from riverrun.runtime.home import home_names, recall_notes
 from riverrun.runtime.manifest import Manifest, home_of
 from riverrun.views import Last, Store
 
@@ -133,11 +134,10 @@ def is_finished(home: str) -> bool:
 
 def _homes(checkpoints: str, flow: str) -> list[str]:
     """The directories of a flow, but for those of rebuilds that were not finished."""
-    try:
-        names = sorted(os.listdir(checkpoints))
-    except FileNotFoundError:
-        return []
-    homes = [f"{checkpoints}/{name}" for name in names if re.fullmatch(re.escape(flow) + r"(~\d+)?", name)]
+    names = [name for name in home_names(checkpoints) if re.fullmatch(re.escape(flow) + r"(~\d+)?", name)]
+    homes = [f"{checkpoints}/{name}" for name in names]
+    for home in homes:
+        recall_notes(home)
     return [home for home in homes if is_finished(home)]
 
 

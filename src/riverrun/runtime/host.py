@@ -139,6 +139,7 @@ def run_stage(
     """
     job = tasks.job
     shards = gather(batches)
+    failpoint(f"task.stage-{stage + 1}")
     exchange = connect(next((shard.control.epoch for shard in shards.values() if shard.control), 0))
     packer = Packer(job.shards, exchange)
     host = Host(tasks, exchange, packer)

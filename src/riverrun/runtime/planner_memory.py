@@ -6,15 +6,15 @@ changed, so that a repeated epoch finds the same.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
-from riverrun import durable
 from riverrun.checksums import with_checksum, without_checksum
 from riverrun.errors import Corrupt
+from riverrun.folder import open_folder
 from riverrun.kernels.watermark import Watermarks
 from riverrun.runtime.compile.job import Job
 
@@ -23,18 +23,19 @@ _FORGET_EVERY, _KEPT = 16, 8  # epochs; Spark repeats at most the last one
 
 
 class PlannerMemory:
-    """The files of a flow's planner."""
+    """The files of a flow's planner, in a directory or a bucket."""
 
-    def __init__(self, job: Job, directory: str) -> None:
+    def __init__(self, job: Job, place: str) -> None:
         self._job = job
-        self._directory = directory
+        self._place = place
+        self._folder = open_folder(place)
         self._last: tuple[str | None, dict[str, Watermarks]] = (None, {})
 
     def recall(self, name: str | None) -> dict[str, Watermarks]:
         """The watermarks of this name, by the nodes they are planned for; without a name, those of a new flow."""
         if self._last[0] == name and self._last[1]:
             return self._last[1]
-        stored = read_memory(self._directory, name) if name else {}
+        stored = read_memory(self._place, name) if name else {}
         watermarks: dict[str, Watermarks] = {}
         for reading in self._job.readings:
             for node in reading.watermarks:
@@ -47,27 +48,32 @@ class PlannerMemory:
 
     def remember(self, epoch: int, watermarks: dict[str, Watermarks]) -> str:
         """Write down what is known after an epoch; gives the name to find it by."""
-        durable.make_directory(self._directory)
         name = f"{epoch:012d}-{uuid.uuid4().hex[:8]}"
-        with durable.new_file(f"{self._directory}/{name}") as file:
-            packed = msgspec.msgpack.encode({node: value.to_bytes() for node, value in watermarks.items()})
-            file.write(with_checksum(packed))
+        packed = msgspec.msgpack.encode({node: value.to_bytes() for node, value in watermarks.items()})
+        self._folder.write(name, with_checksum(packed))
         self._last = (name, watermarks)
         self._forget(epoch)
         return name
 
     def _forget(self, epoch: int) -> None:
         if epoch % _FORGET_EVERY == 0:
-            for name in os.listdir(self._directory):
-                if name[:12].isdigit() and int(name[:12]) < epoch - _KEPT:
-                    os.unlink(f"{self._directory}/{name}")
+            names = [name for name in self._folder.names() if name[:12].isdigit()]
+            self._folder.delete(name for name in names if int(name[:12]) < epoch - _KEPT)
 
 
-def read_memory(directory: str, name: str) -> Mapping[str, bytes]:
+def read_memory(place: str, name: str) -> Mapping[str, bytes]:
     """A memory as it was written, by the nodes it is about; `Corrupt` when it is not that any more."""
-    path = f"{directory}/{name}"
-    with open(path, "rb") as file:
-        content = without_checksum(file.read())
+    return _read_once(place, name) if "://" in place else _read(place, name)
+
+
+@lru_cache(maxsize=16)
+def _read_once(place: str, name: str) -> Mapping[str, bytes]:
+    """For who asks for the status again and again: it is far away, and never changes."""
+    return _read(place, name)
+
+
+def _read(place: str, name: str) -> Mapping[str, bytes]:
+    content = without_checksum(open_folder(place).read(name))
     if content is None:
-        raise Corrupt(f"{path} is damaged", hint=_RESTORE)
+        raise Corrupt(f"{place}/{name} is damaged", hint=_RESTORE)
     return msgspec.msgpack.decode(content, type=dict[str, bytes])

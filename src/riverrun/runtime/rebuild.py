@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -20,6 +19,7 @@ from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.job import Job
 from riverrun.runtime.heritage import is_finished, note_base
+from riverrun.runtime.home import home_names, keep_notes, make_home, remove_home
 from riverrun.runtime.manifest import Manifest, computation, home_of
 from riverrun.runtime.outputs import view_specs
 from riverrun.runtime.patience import Patience
@@ -56,10 +56,10 @@ class Successor:
             store.abandon(token)
             home = f"{checkpoints}/{self.name}~{token}"
             if not is_finished(home):  # it may be one that another store had under this number
-                _remove(home)
+                remove_home(home)
         self._live = heritage or (lambda: store.last(self.name))
         self.token, self.home = self._begin(view_specs(flow, job, suffix))
-        durable.make_directory(f"{self.home}/state")
+        make_home(self.home)
         failpoint("rebuild.begun")
         self.committer = Committer(flow, job, store, {}, self.home, suffix, 0, self.token)
         self.checkpoint = Checkpoint(self.home, self.name)
@@ -81,6 +81,7 @@ class Successor:
         note_base(self.home, manifest.base)
         if together is not None:
             bounds.write_positions(bounds.together(self.home), together)
+        patience.through(lambda: keep_notes(self.home))
         for directory in (self.home, self._checkpoints):
             durable.sync_directory(directory)
         patience.through(lambda: self._switch(fence, manifest))
@@ -97,7 +98,7 @@ class Successor:
             if self.token in self._store.rebuilds(self.name):
                 self._store.abandon(self.token)
             if not self._is_live():
-                _remove(self.home)
+                remove_home(self.home)
         except RiverrunError as error:  # the next rebuild does it
             log.debug("the rebuild of flow %s could not be removed: %s", self.name, error)
 
@@ -106,7 +107,7 @@ class Successor:
         while True:
             token = self._store.begin_rebuild(self.name, specs)
             home = f"{self._checkpoints}/{self.name}~{token}"
-            if not os.path.exists(home):
+            if os.path.basename(home) not in home_names(self._checkpoints):
                 return token, home
             self._store.abandon(token)
 
@@ -158,11 +159,6 @@ def clean(checkpoints: str, flow: str, store: Store) -> None:
     if "~" not in home:
         return
     keep = {home, *(f"{flow}~{token}" for token in store.rebuilds(flow))}
-    for name in os.listdir(checkpoints):
+    for name in home_names(checkpoints):
         if name not in keep and (name == flow or name.startswith(f"{flow}~")):
-            _remove(f"{checkpoints}/{name}")
-
-
-def _remove(home: str) -> None:
-    """Who still works in it is shut out already."""
-    shutil.rmtree(home, ignore_errors=True)
+            remove_home(f"{checkpoints}/{name}")

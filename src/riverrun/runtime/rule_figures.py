@@ -9,6 +9,7 @@ import polars as pl
 from riverrun.errors import RiverrunError
 from riverrun.flow.operators.rule_match import RULE_ID, RuleMatch
 from riverrun.kernels.rulebook import HITS, NUMBER, OFF, OPEN, STEPS
+from riverrun.runtime.home import state_place
 from riverrun.runtime.manifest import Manifest
 from riverrun.state.directory import StateDirectory
 from riverrun.state.table import TableSpec
@@ -48,7 +49,7 @@ def read_figures(last: Last, home: str) -> list[RuleFigures]:
     if not last.manifest:
         return []
     manifest = Manifest.decode(last.manifest)
-    directory = StateDirectory(f"{home}/state")
+    directory = StateDirectory(state_place(home))
     rows = []
     for node, entries in manifest.nodes.items():
         if node.startswith(f"{RuleMatch.kind}-"):

@@ -8,9 +8,10 @@ from datetime import datetime
 import msgspec
 
 from riverrun.durations import FIRST, LAST, from_micros, wall_clock
-from riverrun.errors import Corrupt
+from riverrun.errors import Corrupt, Transient, Unavailable
 from riverrun.kernels.watermark import Watermarks
 from riverrun.position import Position
+from riverrun.runtime.home import planner_place
 from riverrun.runtime.ledger import LedgerEntry
 from riverrun.runtime.manifest import Manifest, SourceClock
 from riverrun.runtime.planner_memory import read_memory
@@ -54,8 +55,13 @@ def _read_sources(manifest: Manifest, home: str, now: int) -> tuple[SourceStatus
     remembered: Mapping[str, bytes] = {}
     if manifest.memory:
         try:
-            remembered = read_memory(f"{home}/planner", manifest.memory)
-        except (FileNotFoundError, Corrupt):  # a run went on meanwhile, the checkpoint is elsewhere; else a run says it
+            remembered = read_memory(planner_place(home), manifest.memory)
+        except (
+            FileNotFoundError,
+            Corrupt,
+            Transient,
+            Unavailable,
+        ):  # a run went on meanwhile, the checkpoint is elsewhere; else a run says it
             pass
     return tuple(_source(name, clock, remembered.get(name), now) for name, clock in manifest.sources.items())
 

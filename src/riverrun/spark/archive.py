@@ -13,17 +13,13 @@ import zlib
 from importlib.metadata import version
 
 from riverrun import durable
+from riverrun.caches import cache_directory
 from riverrun.errors import Unavailable
 from riverrun.java import Java, find_java
 from riverrun.spark.jvm import class_path
 
 _KEPT = 3
 _PATIENCE = 300  # seconds that a JVM may take to write an archive
-
-
-def cache_directory() -> str:
-    """Where files live that can be made again: XDG_CACHE_HOME/riverrun."""
-    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "riverrun")
 
 
 def location(java: Java, spark_home: str) -> str:

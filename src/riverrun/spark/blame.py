@@ -144,7 +144,7 @@ def _replayed(
     """The first row that an expression over a topic's rows fails on."""
     job = deployment.job
     structs = Structs.of_sources(job)
-    with River(deployment.river) as river:
+    with River(deployment.river, log=deployment.log) as river:
         topics = {part.topic: river.topic(part.topic) for part in parts}
         for origin, rows in LogSource(Tasks(job), topics, Nowhere()).read(parts):
             given = structs.rows(origin, rows).select([struct_name(origin)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,10 +11,12 @@ from pyspark.sql import SparkSession
 
 from riverrun.flow import Flow
 from riverrun.log.topic import Start, Topic
+from riverrun.object_folder import ENVIRONMENT
 from riverrun.river import River
 from riverrun.runtime.compile.compiler import compile_flow
 from riverrun.runtime.compile.engines import needs_spark
 from riverrun.runtime.compile.job import Job
+from riverrun.runtime.manifest import Manifest
 from riverrun.runtime.opening import beginning, open_inputs
 from riverrun.runtime.patience import Patience
 from riverrun.runtime.plan import Limit
@@ -21,7 +24,9 @@ from riverrun.spark.analyst import SparkAnalyst
 from riverrun.spark.deployment import Deployment
 from riverrun.spark.progress import RunProgress
 from riverrun.spark.query import Surroundings
-from riverrun.spark.session import Starting, cores
+from riverrun.spark.session import Starting, cores, executor_cores
+
+_SHARDS_PER_CORE = 4  # so that a cluster may grow, and that slow tasks do not hold up the others
 
 
 @dataclass(frozen=True)
@@ -43,15 +48,20 @@ class RunContext:
         inputs = open_inputs(river, flow)
         settings = river.settings
         limit = Limit(max_rows or settings.epoch_rows, settings.epoch_bytes)
-        starting = Starting(river.master, settings, needs_spark(flow, settings.expressions))
+        starting = Starting(river.master, settings, needs_spark(flow, settings.expressions), river.environment)
         return cls(river, flow, suffix, inputs, beginning(inputs, start), limit, starting)
 
-    def compile(self, shards: int) -> RunContext:
-        """The same with the flow made ready; Spark is waited for only where nobody else can tell a type."""
+    def compile(self, known: Manifest | None) -> RunContext:
+        """The same with the flow made ready, to go on with what is known of it; Spark is waited for only where nobody else
+        can tell a type, or how many processors there are."""
+        shards = known.shards if known else self.river.settings.shards or self._default_shards()
         engine, analyst = self.river.settings.expressions, SparkAnalyst(lambda: self.spark)
         job = compile_flow(self.flow, shards, analyst, engine)
         analyst.check(job)
         return replace(self, compiled=job)
+
+    def _default_shards(self) -> int:
+        return cores() if self.starting.is_local else _SHARDS_PER_CORE * executor_cores(self.spark)
 
     @property
     def job(self) -> Job:
@@ -77,11 +87,19 @@ class RunContext:
             views=self.river.views_address,
             start=self.start,
             limit=self.limit,
-            slices=cores(),
+            # A cluster may have more processors later; how many tasks an epoch has at most, its shards say.
+            slices=cores() if self.starting.is_local else self.job.shards,
             on_one_machine=self.starting.is_local,
             rebuild=rebuild,
             log=self.river.log_with_secrets,
+            cache_bytes=self.river.settings.state_cache_bytes,
+            environment=self._bucket_environment(),
         )
+
+    def _bucket_environment(self) -> dict[str, str]:
+        if self.river.bucket is None:
+            return {}
+        return {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
 
     def surroundings(self, who: str, patience: Patience, progress: RunProgress) -> Surroundings:
         """What a query of this run works with."""

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 from pyspark.cloudpickle import loads
 
 from riverrun import durable
+from riverrun.errors import Unavailable
 from riverrun.log.topic import Topic
 from riverrun.river import River
 from riverrun.runtime.compile.job import Job
 from riverrun.runtime.exchange import Exchange, InlineExchange, SharedExchange
+from riverrun.runtime.home import state_place
 from riverrun.runtime.plan import Limit
 from riverrun.runtime.task import Tasks
 from riverrun.runtime.transactions import find_transactions
+from riverrun.spark.private_directory import private_directory
+from riverrun.state.directory import CACHE_BYTES
 
 
 @dataclass(frozen=True)
@@ -35,10 +40,14 @@ class Deployment:
     exchange: str | None = None  # a directory that all tasks see; None: rows travel inside Spark
     rebuild: int | None = None  # its token
     log: str | None = None  # where topics are, if not in the river
+    cache_bytes: int = CACHE_BYTES  # of state that is in a bucket
+    environment: Mapping[str, str] = field(
+        default_factory=dict, repr=False
+    )  # what opens that bucket, where it is said so
 
     @property
     def state(self) -> str:
-        return f"{self.home}/state"
+        return state_place(self.home)
 
     @property
     def planner_error(self) -> str:
@@ -79,8 +88,23 @@ class Worker:
 
     def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
-        self.tasks = Tasks(deployment.job)
-        self._river = River(deployment.river, log=deployment.log)
+        self.tasks = Tasks(deployment.job, deployment.cache_bytes)
+        for name, value in deployment.environment.items():  # a machine may have its own
+            os.environ.setdefault(name, value)
+
+    @cached_property
+    def _river(self) -> River:
+        """The river as this machine sees it. Where topics are on Kafka, nothing of it has to be here."""
+        path, log = self.deployment.river, self.deployment.log
+        if not os.path.exists(f"{path}/river.json"):
+            if log is None:
+                raise Unavailable(
+                    f"{socket.gethostname()}, which runs tasks of flow {self.deployment.flow}, does not see {path}, where its"
+                    " topics are",
+                    hint='Put the river on a path that all machines see, or the log on Kafka: log = "kafka://HOST:9092"',
+                )
+            path = f"{private_directory()}/river"
+        return River(path, log=log)
 
     def topics(self) -> dict[str, Topic]:
         """The topics that the job reads."""

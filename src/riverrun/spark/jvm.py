@@ -119,8 +119,8 @@ def _launch(java: Java, spark_home: str, options: Sequence[str], conf: Mapping[s
     return gateway
 
 
-def submit(java: Java, spark_home: str, options: Sequence[str], conf: Mapping[str, str]) -> Any:
-    """The py4j gateway of the driver of a cluster, started by Spark's own scripts."""
+def submit(java: Java, spark_home: str, options: Sequence[str], conf: Mapping[str, str], directory: str) -> Any:
+    """The py4j gateway of the driver of a cluster, started by Spark's own scripts in a directory."""
     from pyspark import SparkConf
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -130,9 +130,10 @@ def submit(java: Java, spark_home: str, options: Sequence[str], conf: Mapping[st
     # Its JVM writes to a pipe that somebody must read from the beginning, so the pipe is made here.
     reading, writing = os.pipe()
     said = _Said(os.fdopen(reading, "rb"))
-    outputs = {} if debugging() else {"stdout": subprocess.DEVNULL, "stderr": writing}
+    outputs: dict[str, Any] = {} if debugging() else {"stdout": subprocess.DEVNULL, "stderr": writing}
     try:
-        return launch_gateway(SparkConf(loadDefaults=False).setAll(list(every.items())), outputs)
+        given = SparkConf(loadDefaults=False).setAll(list(every.items()))
+        return launch_gateway(given, {**outputs, "cwd": directory})
     except PySparkRuntimeError:
         os.close(writing)
         writing = -1

@@ -87,7 +87,8 @@ class EpochQuery:
         self._query = (
             self._job.stream()
             .writeStream.foreachBatch(self._take)
-            .option("checkpointLocation", f"{self.deployment.home}/checkpoint")
+            # On this machine, whatever file system a cluster has by default.
+            .option("checkpointLocation", f"file:{self.deployment.home}/checkpoint")
             # Of an old flow's run in this process it is another one.
             .queryName(os.path.basename(self.deployment.home))
             .trigger(processingTime="0 seconds")
@@ -169,6 +170,7 @@ class EpochQuery:
         self.committer.check(result)
         computed = time.monotonic()
         self._checkpoint.settle(epoch, result.control.positions)
+        self._around.patience.through(lambda: self._checkpoint.keep(epoch, self.committer.fence))
         self._around.patience.through(lambda: self.committer.apply(result))
         exchanged = self._exchange.size if self._exchange is not None else 0
         self._around.progress.committed(result, computed - begun, time.monotonic() - computed, exchanged)

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from riverrun import durable
 from riverrun.alerts.alerts import Alerts
 from riverrun.calls import answering
 from riverrun.durations import Duration, from_micros, seconds, wall_clock
@@ -25,6 +24,7 @@ from riverrun.runtime.admission import Admission, admitted, forgotten, refuse_dr
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.engines import engines_of
 from riverrun.runtime.heritage import GONE, Heritage, refuse_place
+from riverrun.runtime.home import make_home
 from riverrun.runtime.incumbency import Incumbency, say_takeover
 from riverrun.runtime.lag import measure_lag
 from riverrun.runtime.manifest import Manifest, home_of
@@ -81,7 +81,7 @@ class Run:
         self._next_try: int | None = None
         context = RunContext.open(river, flow, start, suffix, max_rows)
         admission = self._admit(context, rebuild)
-        self._context = context.compile(admission.known.shards if admission.known else cores())
+        self._context = context.compile(admission.known)
         self._topics = open_outputs(river, flow, self._context.job, self._context.inputs, suffix)
         self._rebuilds = Rebuilds(self._context, self._check_going_on)
         heritage = self._find_heritage(admission.home, alerts_from)
@@ -248,7 +248,7 @@ class Run:
 
     def _admit(self, context: RunContext, rebuild: bool) -> Admission:
         parts = (self.name, self.flow, self._store, context.river.checkpoints, context.inputs, context.start)
-        return admitted(*parts, rebuild)
+        return admitted(*parts, rebuild, context.river.settings.shards)
 
     def _find_heritage(self, home: str, alerts_from: Start) -> Callable[[], Last] | None:
         """How far the topics of a flow are whose views are not there; None where the store knows it, and of a new flow."""
@@ -281,7 +281,7 @@ class Run:
     def _go_live(self, deployment: Deployment) -> None:
         """Take in what comes, from where the home store is."""
         context = self._context
-        durable.make_directory(deployment.state)
+        make_home(deployment.home)
         parts = (self.flow, context.job, self._store, self._topics, deployment.home, context.suffix, self._fence)
         committer = self._patience.through(lambda: self._make_committer(*parts))
         around = context.surroundings(f"flow {self.name}", self._patience, self._progress)

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from riverrun.errors import Unavailable
 from riverrun.java import find_java
 from riverrun.settings import Settings
-from riverrun.spark import archive, jvm
+from riverrun.spark import archive, jvm, shipping
 from riverrun.spark.callbacks import open_callbacks
 from riverrun.spark.private_directory import private_directory
 
@@ -40,6 +40,7 @@ _ON_ONE_MACHINE = {
 _UNVERIFIED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 # Where no row goes through the JVM, compiling its code a second time, to the last, only takes processors from the tasks.
 _CONTROLLING = "-XX:TieredStopAtLevel=1"
+_REGISTERING, _TOGETHER = 30, 1  # seconds that executors of a cluster may take to come, and that lie between them
 _starting = threading.Lock()
 _ours: SparkSession | None = None
 
@@ -50,9 +51,10 @@ def session(
     options: Mapping[str, str] | None = None,
     jvm_options: Sequence[str] = (),
     computes: bool = True,
+    environment: str | None = None,
 ) -> SparkSession:
     """The session of this process, started when first asked for. `computes` says whether Spark itself will compute with
-    rows, or only tell the tasks what to do.
+    rows, or only tell the tasks what to do; `environment` is an archive of Python for the executors of a cluster.
 
     Where Spark is there already, started by somebody else, it is used, with the SQL settings that flows need.
     """
@@ -62,10 +64,9 @@ def session(
             if _ours is None or _ours.sparkContext is not SparkContext._active_spark_context:
                 _ours = _beside(SparkSession.builder.getOrCreate())
             return _ours
-        # Workers import the packages of this environment, and kernels compute in one thread each.
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        os.environ.setdefault("POLARS_MAX_THREADS", "1")
-        conf = {**_defaults(master or f"local[{cores()}]", settings or Settings.load()), **(options or {})}
+        master = master or f"local[{cores()}]"
+        conf = {**_defaults(master, settings or Settings.load()), **_python(master, environment), **(options or {})}
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")  # kernels compute in one thread each
         with _announced("starting Spark"):
             gateway = _living_gateway()
             if gateway is None:
@@ -83,17 +84,18 @@ def session(
 class Starting:
     """A session on its way: Spark starts in the background, and is waited for by whoever needs it."""
 
-    def __init__(self, master: str | None, settings: Settings, computes: bool) -> None:
-        self.is_local = is_local(master or "local")
+    def __init__(self, master: str | None, settings: Settings, computes: bool, environment: str | None = None) -> None:
+        there = SparkContext._active_spark_context  # of somebody else, or from before
+        self.is_local = is_local(there.master if there is not None else master or "local")
         self._session: SparkSession | None = None
         self._failure: BaseException | None = None
-        asked = (master, settings, computes)
+        asked = (master, settings, computes, environment)
         self._thread = threading.Thread(target=self._start, args=asked, name="riverrun-spark", daemon=True)
         self._thread.start()
 
-    def _start(self, master: str | None, settings: Settings, computes: bool) -> None:
+    def _start(self, master: str | None, settings: Settings, computes: bool, environment: str | None) -> None:
         try:
-            self._session = session(master, settings, computes=computes)
+            self._session = session(master, settings, computes=computes, environment=environment)
         except BaseException as error:
             self._failure = error
 
@@ -111,17 +113,43 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def executor_cores(spark: SparkSession) -> int:
+    """Processors of a cluster's executors that have come by now. The first one is waited for, and those that come with it."""
+    context = spark.sparkContext
+    deadline, seen = time.monotonic() + _REGISTERING, 0
+    while time.monotonic() < deadline:
+        there = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # the driver is in it
+        if there and there == seen:
+            break
+        seen = there
+        time.sleep(_TOGETHER)
+    return int(context.defaultParallelism)
+
+
 def spark_home() -> str:
     """Where Spark is installed."""
     home: str = _find_spark_home()
     return home
 
 
+def _python(master: str, environment: str | None) -> dict[str, str]:
+    """Let workers import the packages of this environment; on a cluster those of an archive of it, or of the Python that
+    PYSPARK_PYTHON names, or that is at the same place as this one."""
+    if is_local(master):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    elif environment is not None:
+        os.environ["PYSPARK_PYTHON"] = shipping.EXECUTOR_PYTHON
+        return shipping.archive_options(environment)
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return {}
+
+
 def _start(conf: Mapping[str, str], options: Sequence[str], computes: bool) -> Any:
     java, home = find_java(), spark_home()
     every = ["-XX:+UseParallelGC", *options]
     if not is_local(conf["spark.master"]):
-        return jvm.submit(java, home, every, conf)
+        return jvm.submit(java, home, every, conf, shipping.driver_directory())
     if options:  # an archive is made of verified classes
         return jvm.start(java, home, every, conf)
     every += _UNVERIFIED if computes else (*_UNVERIFIED, _CONTROLLING)

@@ -25,6 +25,7 @@ from riverrun.runtime.control import Control
 from riverrun.runtime.due import due_rows
 from riverrun.runtime.epoch import compute_epoch, pack_result
 from riverrun.runtime.exchange import Exchange
+from riverrun.runtime.home import planner_place
 from riverrun.runtime.manifest import manifest_before
 from riverrun.runtime.packing import CONTROL, REPORT, Packer
 from riverrun.runtime.patience import Patience
@@ -67,7 +68,7 @@ class LogPlanner:
         self._planner = Planner(
             deployment.job,
             topics,
-            f"{deployment.home}/planner",
+            planner_place(deployment.home),
             deployment.limit,
             transactions=transactions,
             heard=lru_cache(maxsize=1)(self._heard),
@@ -198,6 +199,7 @@ class LogReader(DataSourceStreamReader):  # type: ignore[misc]
         job = self._worker.tasks.job
         structs = Structs.of_sources(job)
         packer = Packer(job.shards, exchange)
+        failpoint("task.read")
         if control is not None:
             for shard in range(job.shards):
                 packer.message(shard, CONTROL, msgspec.msgpack.encode(control.of_shard(shard)))

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from riverrun.errors import Conflict, Invalid, NewerFormat, NotFound, OlderFormat, did_you_mean
-from riverrun.state.files import Content, Files
+from riverrun.state.files import Content, Files, RunFiles
 from riverrun.state.frames import keep
 from riverrun.state.layers import RunTable, Stored
 from riverrun.state.merge import absorbed, merge
@@ -43,6 +43,7 @@ Entries = Mapping[str, Entry]
 ALL_SHARDS = "*"
 VERSION = 3
 INLINE_BYTES = 64 << 10
+CACHE_BYTES = 4 << 30  # of copies on this machine, of files that are in an object store
 _EPOCH = re.compile(r"(\d+)-")
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
@@ -50,8 +51,8 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 class StateDirectory:
     """The state files of a flow. What was opened or written last stays open, for the next epoch of the same process."""
 
-    def __init__(self, location: str | Path, inline_bytes: int = INLINE_BYTES) -> None:
-        self.files = Files(location)
+    def __init__(self, location: str | Path, inline_bytes: int = INLINE_BYTES, cache_bytes: int = CACHE_BYTES) -> None:
+        self.files = _open_files(str(location), cache_bytes)
         self.inline_bytes = inline_bytes
         self._tails: dict[tuple[str, str], tuple[bytes, SortedRun]] = {}
         self._runs: dict[tuple[str, str], dict[str, SortedRun]] = {}
@@ -271,6 +272,14 @@ class NodeState:
 def files_of(entry: Entry) -> list[str]:
     """The names of the files that an entry needs."""
     return [run["file"] for table in entry["tables"].values() for run in table["runs"]]
+
+
+def _open_files(location: str, cache_bytes: int) -> RunFiles:
+    if "://" not in location:
+        return Files(location)
+    from riverrun.state.object_files import ObjectFiles
+
+    return ObjectFiles(location, cache_bytes)
 
 
 def _epoch_of(file: str) -> int:
