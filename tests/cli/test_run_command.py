@@ -359,6 +359,7 @@ def test_a_newer_run_shuts_it_out(riverrun: Any, tmp_path: Path, spark_session: 
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_second_run_says_from_whom_it_takes_over(start: Any, tmp_path: Path) -> None:
     first = start()

@@ -259,7 +259,7 @@ def test_at_380_pixels_nothing_sticks_out(browser: Any, served: Background) -> N
     context.close()
 
 
-@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize("scripts", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_at_380_pixels_every_tab_is_in_sight(browser: Any, served: Background, scripts: bool) -> None:
     """The page that one is at, too: it once was to the right of what was shown."""
     context = browser.new_context(

@@ -80,7 +80,7 @@ def test_a_java_for_a_cluster_is_not_where_others_could_put_one(tmp_path: Path, 
     monkeypatch.setattr(jvm, "fitting_home", lambda java, directory: asked.append(directory) or java.home)
     monkeypatch.setattr("pyspark.java_gateway.launch_gateway", lambda *_: "a gateway")
     monkeypatch.setenv("JAVA_HOME", "as it was")
-    assert jvm.submit(Java("/java", "PATH", "21"), "/spark", [], {}) == "a gateway"
+    assert jvm.submit(Java("/java", "PATH", "21"), "/spark", [], {}, str(tmp_path)) == "a gateway"
     assert asked == [private_directory()]
     assert stat.S_IMODE(os.stat(asked[0]).st_mode) == 0o700
     assert java.fitting_home is not jvm.fitting_home
