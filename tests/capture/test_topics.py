@@ -11,7 +11,7 @@ from riverrun.capture.topics import check_capture_name, column_name, table_parts
 from riverrun.columns import check_name
 from riverrun.errors import Invalid
 
-NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=15)
+NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=7)
 
 
 @given(schema=NAMES, table=NAMES)

@@ -171,7 +171,7 @@ class Captured:
 
     def _open(self, table: CapturedTable) -> bool:
         """Open a table's topic, or note why it cannot go on."""
-        topic = opened_topic(self._river, self._form.spec(self._request.name, table), table)
+        topic = opened_topic(self._river, self._form, self._request.name, table)
         if isinstance(topic, TableTrouble):
             self._stopped(topic)
             return False
@@ -260,7 +260,7 @@ class Captured:
         destination = self._destinations.get(table.id)
         if destination is None:
             return
-        topic = opened_topic(self._river, self._form.spec(self._request.name, table), table)
+        topic = opened_topic(self._river, self._form, self._request.name, table)
         if isinstance(topic, TableTrouble):
             self._stopped(topic)
         else:

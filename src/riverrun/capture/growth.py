@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from riverrun import ddl
 from riverrun.capture.changes import CapturedTable, TableTrouble
+from riverrun.capture.forms import TopicForm
 from riverrun.columns import POSITION, TRANSACTION
-from riverrun.errors import Conflict
+from riverrun.errors import Conflict, Invalid
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 
@@ -15,8 +16,12 @@ if TYPE_CHECKING:
     from riverrun.river import River
 
 
-def opened_topic(river: River, spec: TopicSpec, table: CapturedTable) -> Topic | TableTrouble:
+def opened_topic(river: River, form: TopicForm, capture: str, table: CapturedTable) -> Topic | TableTrouble:
     """The topic of a table, made, opened, or grown by the columns that are new; or why that cannot be."""
+    try:
+        spec = form.spec(capture, table)
+    except Invalid as error:  # a long name in another alphabet is a longer one there
+        return TableTrouble(table.id, error.message, f"{error.hint}. Rename the table")
     if spec.name not in river.topics():
         return river.topic(spec)
     there = river.topic(spec.name).spec
