@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracles import watermarks as oracle
 from riverrun.errors import Invalid
 from riverrun.kernels.kernel import MAX_TIME, MIN_TIME
-from riverrun.kernels.watermark import HEARD, Holder, Watermarks, combined, delayed
+from riverrun.kernels.watermark import HEARD, Holder, Watermarks, combined, delayed, thinned
 from riverrun.runtime.quarantine import is_ahead
 
 SECOND = 1_000_000
@@ -167,3 +167,18 @@ def test_no_skew_limit_quarantines_nothing() -> None:
 def test_idle_of_no_length_is_refused() -> None:
     with pytest.raises(Invalid, match="idle"):
         Watermarks(idle=0)
+
+
+SPOKEN = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(-500, 500), st.integers(0, 2_000)), min_size=65, max_size=200
+)
+
+
+@given(SPOKEN, st.sampled_from([None, 1, 7, 50, 400]), st.integers(0, 300))
+def test_few_lines_bring_no_watermark_further_than_all_of_them(
+    spoken: list[Heard], idle: int | None, later: int
+) -> None:
+    heard = pl.DataFrame(spoken, schema=HEARD, orient="row")
+    all_of_it, few = (Watermarks(0, idle).advance(lines, 2_000 + later) for lines in (heard, thinned(heard, idle)))
+    assert few.watermark <= all_of_it.watermark
+    assert few.live.sort("producer").equals(all_of_it.live.sort("producer"))

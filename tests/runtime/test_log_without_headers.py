@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,8 +15,9 @@ from oracles.orders import ORDERS, at, examples, order
 from riverrun.flow import Flow
 from riverrun.flow.aggregates import count, sum
 from riverrun.flow.windows import correct, tumbling
+from riverrun.log.memory_backend import MemoryBackend
 from riverrun.log.spec import TopicSpec
-from riverrun.testing import Advance, Crash, Tick, assert_same_as_batch, run_flow
+from riverrun.testing import Advance, Append, Crash, Process, Tick, assert_same_as_batch, run_flow
 from runtime.test_windows import KINDS, windowed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -131,3 +132,49 @@ def test_orders_of_several_partitions_and_crashes_come_to_the_same() -> None:
     for crash in ("plan.begin", "plan.done", "commit.topics", "commit.aside", "commit.store"):
         script = [{"orders": rows[:3]}, Crash(crash), {"orders": rows[3:6]}, Crash(), {"orders": rows[6:]}]
         assert list(run_flow(flow, script, partitions=3).views["windows"]) == list(expected)
+
+
+def counted(found: Any) -> dict[str, int]:
+    rows: dict[str, int] = {}
+    for row in found.views["minutes"]:
+        rows[row["device"]] = rows.get(row["device"], 0) + row["rows"]
+    return rows
+
+
+@pytest.mark.parametrize("epoch", [10, 120])
+def test_a_slow_producer_that_speaks_all_the_time_is_not_idle_however_long_an_epoch_is(epoch: int) -> None:
+    script: list[Any] = []
+    for second in range(240):
+        script.append(Append("readings", [reading("slow", second - 300)], "0.7 seconds"))
+        script.append(Append("readings", [reading("fast", second)], "0.3 seconds"))
+        if (second + 1) % epoch == 0:
+            script.append(Process())
+    found = run_flow(readings(producers="device", idle="3 seconds"), script, now=NOW)
+    assert counted(found) == {"slow": 240, "fast": 240}
+
+
+def test_what_an_open_transaction_hides_is_not_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = (int((NOW + timedelta(seconds=s)).timestamp() * 1e6) for s in (20, 35))
+    ends, hidden = MemoryBackend.ends, dict[str, int]()
+
+    def is_open(backend: MemoryBackend) -> bool:
+        return backend.name == "readings" and begun <= backend._stored.clock() < ended
+
+    def readable(backend: MemoryBackend) -> dict[int, int]:
+        found = ends(backend)
+        return {**found, 0: min(found[0], hidden.setdefault("0", found[0]))} if is_open(backend) else found
+
+    def settled(backend: MemoryBackend) -> int:
+        return begun if is_open(backend) else backend._stored.clock()
+
+    monkeypatch.setattr(MemoryBackend, "ends", readable)
+    monkeypatch.setattr(MemoryBackend, "settled", settled)
+    spec = TopicSpec("readings", READINGS, key="device", time="at", partitions=2)
+    script: list[Any] = []
+    for second in range(60):
+        rows = [reading(device, second) for device in "abcd"]
+        script += [Append("readings", rows, "1 second"), Process()]
+    flow = Flow("sensors")
+    stream = flow.stream("readings", READINGS, time="at", key="device", idle="5 seconds")
+    flow.view("minutes", stream.window(tumbling("10 seconds"), by="device").agg(rows=count()))
+    assert counted(run_flow(flow, script, now=NOW, topics=[spec])) == dict.fromkeys("abcd", 60)

@@ -39,18 +39,20 @@ Times = npt.NDArray[np.int64]
 _STRETCHES = 64
 
 
-def thinned(heard: pl.DataFrame) -> pl.DataFrame:
-    """The same in few lines: of what a producer said in a stretch of time the largest, as if said at the stretch's end."""
+def thinned(heard: pl.DataFrame, idle: int | None) -> pl.DataFrame:
+    """The same in few lines, by which no watermark comes further than by all: of what a producer said in a stretch of time,
+    the smallest when it began to speak, and the largest when it last did. Who speaks in a stretch is not idle in it."""
     if heard.height <= _STRETCHES:
         return heard
     first, last = heard["received"].min(), heard["received"].max()
     assert isinstance(first, int) and isinstance(last, int)
-    stretch = max(1, (last - first) // _STRETCHES)
-    return (
-        heard.group_by("producer", (pl.col("received") - first) // stretch * stretch, maintain_order=True)
-        .agg(pl.col("time").max(), pl.col("received").max().alias("at"))
-        .select("producer", "time", pl.col("at").alias("received"))
+    stretch = max(1, min((last - first) // _STRETCHES, idle or MAX_TIME))
+    time, received = pl.col("time"), pl.col("received")
+    said = heard.group_by("producer", ((received - first) // stretch).alias("stretch"), maintain_order=True).agg(
+        time.min().alias("least"), time.max(), received.min().alias("begin"), received.max()
     )
+    begun = said.select("producer", pl.col("least").alias("time"), pl.col("begin").alias("received"))
+    return pl.concat([begun, said.select(list(HEARD))]).unique(maintain_order=True)
 
 
 def combined(watermarks: Iterable[int]) -> int:

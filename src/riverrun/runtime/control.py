@@ -80,10 +80,10 @@ class Report(msgspec.Struct):
         """Take in what a node can pass on, seen from one of its shards."""
         self.watermarks[node] = min(self.watermarks.get(node, watermark), watermark)
 
-    def hear(self, node: str, heard: pl.DataFrame) -> None:
-        """Take in what producers have said, as one watermark hears it."""
+    def hear(self, node: str, heard: pl.DataFrame, idle: int | None) -> None:
+        """Take in what producers have said, as one watermark hears it, for which they are idle after so long."""
         said = pl.DataFrame(self.heard.get(node, []), schema=HEARD, orient="row")
-        self.heard[node] = thinned(pl.concat([said, heard])).rows()
+        self.heard[node] = thinned(pl.concat([said, heard]), idle).rows()
 
     def add(self, other: Report) -> None:
         """Take in another task's report."""

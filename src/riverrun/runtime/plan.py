@@ -21,6 +21,7 @@ class Plan:
     memory: str | None
     final: bool = False
     begin: Mapping[str, Mapping[int, int]] | None = None  # of the first epoch: where it starts to read
+    settled: int | None = None  # up to when silence means something, where rows that were received may be hidden
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -31,6 +32,7 @@ class Plan:
             "memory": self.memory,
             "final": self.final,
             **({} if self.begin is None else {"begin": _plain(self.begin)}),
+            **({} if self.settled is None else {"settled": self.settled}),
         }
 
     @classmethod
@@ -43,6 +45,7 @@ class Plan:
             memory=plain["memory"],
             final=plain["final"],
             begin=_numbered(plain["begin"]) if "begin" in plain else None,
+            settled=plain.get("settled"),
         )
 
 

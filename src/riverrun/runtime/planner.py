@@ -55,6 +55,7 @@ class Planner:
         self._heard = heard
         self._read_first = {name: topic for name, topic in topics.items() if not topic.backend.has_headers}
         self._timed = any(operator.timed for stage in job.stages for operator in stage)
+        self._hidden = 0  # for how long (µs) something may have been received that cannot be read yet
 
     def first(self, start: Mapping[str, Mapping[int, int]] | None = None) -> Plan:
         """Before the first epoch: nothing is read. Without `start`, topics are read from their beginning."""
@@ -83,6 +84,7 @@ class Planner:
         now = self._clock()
         rising = {name: topic for name, topic in self._read_first.items() if topic.backend.receipt_rises}
         settled = {name: topic.backend.settled() for name, topic in rising.items()}
+        self._hidden = now - min([now, *settled.values()])
         log_ends = {name: topic.ends() for name, topic in self._topics.items()}
         if not Position(plan.positions) <= log_ends:
             for name, topic in self._topics.items():
@@ -125,7 +127,7 @@ class Planner:
         return self._due(plan, self._known(plan))
 
     def _due(self, plan: Plan, known: Mapping[str, Watermarks]) -> int | None:
-        due = [value.deadline for value in known.values() if value.deadline is not None]
+        due = [value.deadline + self._hidden for value in known.values() if value.deadline is not None]
         # Receive time passes by itself: as long as that changes something, look now and then.
         steps = [waiting.hold // 10 for waiting in self._job.waiting if self._waits(waiting, known)]
         if steps:
@@ -160,7 +162,7 @@ class Planner:
                 for node in reading.watermarks:
                     lines = heard.get(node)
                     said = nothing if lines is None else pl.DataFrame(lines, schema=HEARD, orient="row")
-                    after[node] = known[node].advance(said, plan.received)
+                    after[node] = known[node].advance(said, plan.received if plan.settled is None else plan.settled)
                 if reading.time is None and self._topics[reading.topic].backend.receipt_rises:
                     # It passes by itself, and not beyond what an open transaction may still bring.
                     after[reading.id] = replace(after[reading.id], watermark=known[reading.id].watermark)
@@ -239,17 +241,18 @@ class Planner:
             positions=positions,
             watermarks={s: (_reached(plan, s, known), after[s].watermark) for s in self._sources()},
             memory=self._memory.remember(plan.epoch + 1, after),
+            settled=min([received, *settled.values()]) if settled else None,
         )
 
     def _waited(
         self, reading: Reading, known: Mapping[str, Watermarks], silent: bool, received: int, settled: int | None
     ) -> dict[str, Watermarks]:
         """The watermarks of a source that is heard by reading: with silence, if the epoch has no rows of it; with receive
-        time, which passes by itself, as far as nothing older can come."""
-        nothing = pl.DataFrame(schema=HEARD)
-        after = {node: known[node].advance(nothing, received) if silent else known[node] for node in reading.watermarks}
+        time, which passes by itself, as far as nothing older can come: what an open transaction hides was said."""
+        nothing, until = pl.DataFrame(schema=HEARD), received if settled is None else min(settled, received)
+        after = {node: known[node].advance(nothing, until) if silent else known[node] for node in reading.watermarks}
         if reading.time is None and settled is not None:
-            after[reading.id] = after[reading.id].raised(min(settled, received))
+            after[reading.id] = after[reading.id].raised(until)
         return after
 
     def _finished(self, plan: Plan, known: dict[str, Watermarks]) -> Plan:

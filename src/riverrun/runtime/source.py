@@ -100,7 +100,7 @@ class LogSource:
     def _taken(self, reading: Reading, topic: Topic, chunk: _Chunk) -> pa.RecordBatch | None:
         """What a source makes of a chunk: its rows, and what else was among them."""
         if chunk.promises:
-            self.report.hear(reading.id, heard_in_promises(reading, topic.spec, chunk.promises))
+            self.report.hear(reading.id, heard_in_promises(reading, topic.spec, chunk.promises), reading.idle)
         if chunk.undecodable:
             message = undecodable_message(reading, topic.schema, chunk.undecodable)
             self._outbox.message(0, QUARANTINE, message)
@@ -129,7 +129,7 @@ class LogSource:
             return None
         if not topic.backend.has_headers:
             for node, heard in heard_of(reading, topic.spec, good).items():
-                self.report.hear(node, heard)
+                self.report.hear(node, heard, reading.idle)
         for clock in reading.clocks:
             self.report.clocks.setdefault(clock.id, {}).update(clock_offsets(clock, good))
         carried = _carried(reading, good, _event_time(reading, good))
@@ -199,6 +199,7 @@ def _by_topic(parts: Sequence[Range], topics: Mapping[str, Topic]) -> Iterator[t
 def _chunks(topic: Topic, parts: Sequence[Range], columns: list[str] | None) -> Iterator[_Chunk]:
     """Rows of ranges of several partitions, small frames put together."""
     start, end = {part.partition: part.start for part in parts}, {part.partition: part.end for part in parts}
+    assert len(start) == len(parts), "two ranges of one partition"  # one of them would not be read
     pending: list[Contents] = []
     rows = 0
     for contents in topic.backend.contents(start, end, columns):

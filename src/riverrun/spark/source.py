@@ -226,7 +226,13 @@ def balance(ranges: list[Range], slices: int, topics: Mapping[str, Topic]) -> li
                 room = share
             reach = at + (part.end - part.start) * room // max(count, 1)  # offsets that have so many rows
             step = min(part.end, max(reach // grain * grain, (at // grain + 1) * grain)) - at
-            out[-1].append(Range(part.topic, part.partition, at, at + step))
+            before = (
+                out[-1][-1] if out[-1] and at > part.start else None
+            )  # what was rounded down may go on in the same list
+            if before is None:
+                out[-1].append(Range(part.topic, part.partition, at, at + step))
+            else:
+                out[-1][-1] = replace(before, end=at + step)
             at += step
             room -= -(-step * count // (part.end - part.start))
     return out
