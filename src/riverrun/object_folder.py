@@ -20,14 +20,17 @@ import pyarrow as pa
 
 from riverrun.errors import Invalid, RiverrunError, Transient, Unavailable
 
+CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 ENVIRONMENT = (
-    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+    *CREDENTIALS,
     *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
 )
 """What a process needs to know that is to use the same bucket elsewhere, where this machine has it from the environment."""
 
-_CODE = re.compile(r"AWS Error (\w+) during (\w+) operation")
-_STATUS = re.compile(r"HTTP (?:status code|response code):? ?(\d{3})", re.IGNORECASE)
+_CODE = re.compile(r"AWS Error (\w+)(?: \(HTTP status \d+\))? during (\w+) operation")
+_STATUS = re.compile(r"HTTP (?:status|status code|response code):? ?(\d{3})", re.IGNORECASE)
+_LATER = re.compile(r"408|429|5\d\d")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _AWAY = {"NETWORK_CONNECTION", "SLOW_DOWN", "SERVICE_UNAVAILABLE", "INTERNAL_FAILURE", "REQUEST_TIMEOUT", "THROTTLING"}
 _REFUSED = {
     *(
@@ -47,9 +50,11 @@ def bucket_address(text: str) -> str:
     scheme, _, rest = text.partition("://")
     if scheme not in ("s3", "s3a"):
         raise Invalid(f"{scheme}://… is no place that all machines see", hint="Give a directory, or s3://BUCKET/PREFIX")
-    if "@" in rest.partition("/")[0]:
+    if "@" in rest or ":" in rest:  # a secret may have a slash in it
         raise Invalid("an address in s3:// has no login", hint="Give it by the environment: AWS_ACCESS_KEY_ID …")
     bucket, _, prefix = rest.strip("/").partition("/")
+    if bucket and not _BUCKET.fullmatch(bucket):
+        raise Invalid("no bucket has such a name", hint="Write s3://BUCKET/PREFIX")
     if not bucket or not prefix:
         raise Invalid(
             "s3:// needs a path in its bucket, since others may be beside it", hint="Write s3://BUCKET/PREFIX"
@@ -168,6 +173,6 @@ def _as_riverrun(error: OSError, place: str) -> RiverrunError:
         return Unavailable(f"{place} refuses ({why})", hint=hint)
     if code == "NO_SUCH_BUCKET":
         return Unavailable(f"{place}: there is no such bucket", hint="Make it, or correct the address")
-    if code in _AWAY or (status and status[1].startswith("5")) or "curlCode" in text:
+    if code in _AWAY or (status and _LATER.fullmatch(status[1])) or "curlCode" in text:
         return Transient(f"{place} does not answer ({why})")
     return Unavailable(f"{place} cannot be used ({why})")

@@ -105,3 +105,20 @@ def test_other_types_go_row_by_row(kind: str) -> None:
     codec = values(f"v {kind}")
     assert encode_columns(pa.RecordBatch.from_pylist([{"v": None}], codec.schema)) is None
     assert decode_columns([b"{}"], codec.schema, []) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"amount":9007199254740993}', '{"amount":-0}', '{"amount": -0 }', '{"n":1,"other":NaN}', '{"n":1,"other":Infinity}',
+        '{"n":1,"other":' + "[" * 1200 + "]" * 1200 + "}", '{"n":1,"other":{"n":2}}',
+    ],
+)  # fmt: skip
+def test_what_only_one_way_would_take_goes_row_by_row(text: str) -> None:
+    decoder = values()
+    assert decode_columns([text.encode()], decoder.schema, ()) is None
+
+
+def test_a_negative_zero_stays_one() -> None:
+    rows = pa.RecordBatch.from_pydict({"amount": pa.array([-0.0, 1.5])})
+    assert encode_columns(rows) is None

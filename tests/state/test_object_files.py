@@ -175,6 +175,8 @@ def test_a_bucket_that_is_not_there_is_named(server):
         ),
         ("AWS Error SLOW_DOWN during GetObject operation: Please reduce", Transient, "does not answer (SLOW_DOWN"),
         ("AWS Error UNKNOWN during GetObject operation: HTTP response code: 503", Transient, "does not answer"),
+        ("AWS Error UNKNOWN (HTTP status 503) during HeadObject operation: No response body.", Transient, "(UNKNOWN"),
+        ("AWS Error UNKNOWN (HTTP status 429) during PutObject operation: No response body.", Transient, "(UNKNOWN"),
         ("AWS Error NO_SUCH_UPLOAD during UploadPart operation: gone", Unavailable, "cannot be used (NO_SUCH_UPLOAD"),
         (
             "cannot reach https://lakes/x?X-Amz-Signature=hunter2 now",
@@ -195,7 +197,14 @@ def test_what_the_client_says_becomes_an_error_that_is_waited_for_or_not(said, k
 def test_addresses():
     assert bucket_address("s3://b/p/q/") == "s3://b/p/q"
     assert bucket_address("s3a://b/p") == "s3://b/p"
-    for wrong in ("s3://KEY:hunter2@bucket/p", "gs://hunter2/p", "s3://hunter2", "s3://b/p?secret_key=hunter2"):
+    for wrong in (
+        "s3://KEY:hunter2@bucket/p",
+        "s3://KEY:se/hunter2@bucket/p",
+        "s3://hunter2 /p",
+        "gs://hunter2/p",
+        "s3://hunter2",
+        "s3://b/p?secret_key=hunter2",
+    ):
         with pytest.raises(Invalid) as refused:
             bucket_address(wrong)
         assert "hunter2" not in str(refused.value)

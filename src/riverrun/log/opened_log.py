@@ -32,6 +32,15 @@ class OpenedLog:
     close: Callable[[], None] = lambda: None
 
 
+def named_variables(address: str | None) -> list[str]:
+    """The variables of the environment that the address of a log names."""
+    if not address:
+        return []
+    from riverrun.log.kafka.address import named_variables
+
+    return named_variables(address)
+
+
 def open_log(
     address: str | None, directory: str, settings: Settings, coordination: Coordination, open_topic: OpenTopic
 ) -> OpenedLog:

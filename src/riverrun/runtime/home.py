@@ -10,6 +10,7 @@ Which bucket it is, a note in the directory above says, so that whoever knows a 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from contextlib import suppress
 
@@ -20,6 +21,7 @@ from riverrun.object_folder import ObjectFolder
 _NOTE = ".bucket"  # nobody calls a flow so
 _NOTES = ("base", "together")  # what a rebuild leaves in its home for the run that goes on with it
 _KEPT_PLANS, _FORGET_EVERY = 4, 16  # epochs
+_PLAN = re.compile(r"\d{12}-\d{12}")
 
 
 def place_in_bucket(checkpoints: str, address: str) -> None:
@@ -96,17 +98,23 @@ class KeptPlans:
         """The plan is there when this returns. Older ones are removed now and then."""
         self._folder.write(f"{epoch:012d}-{fence:012d}", plan)
         if epoch % _FORGET_EVERY == 0:
-            self._folder.delete(name for name in self._folder.names() if int(name[:12]) <= epoch - _KEPT_PLANS)
+            self._folder.delete(name for name in self._names() if int(name[:12]) <= epoch - _KEPT_PLANS)
 
     def read(self, epoch: int) -> bytes | None:
         """The plan of an epoch; None where it was never kept, or is not any more."""
-        of_epoch = [name for name in self._folder.names() if name.startswith(f"{epoch:012d}-")]
-        return self._folder.read(of_epoch[-1]) if of_epoch else None
+        of_epoch = [name for name in self._names() if name.startswith(f"{epoch:012d}-")]
+        try:
+            return self._folder.read(of_epoch[-1]) if of_epoch else None
+        except FileNotFoundError:  # a run that is alive has removed it meanwhile
+            return None
 
     @property
     def newest(self) -> int:
         """The newest epoch whose plan is kept; 0 before the first."""
-        return max((int(name[:12]) for name in self._folder.names()), default=0)
+        return max((int(name[:12]) for name in self._names()), default=0)
+
+    def _names(self) -> list[str]:
+        return [name for name in self._folder.names() if _PLAN.fullmatch(name)]
 
 
 def kept_plans(home: str) -> KeptPlans | None:
@@ -124,5 +132,5 @@ def _bucket_of(checkpoints: str) -> str | None:
     try:
         with open(f"{checkpoints}/{_NOTE}", encoding="utf-8") as file:
             return file.read()
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):  # a flow may have any name
         return None

@@ -155,10 +155,12 @@ class Successor:
 
 def clean(checkpoints: str, flow: str, store: Store) -> None:
     """Remove the homes that a flow had before it was rebuilt. Those of rebuilds that are under way stay."""
+    # In this order: a rebuild that begins, or takes its place, while we look is not among those that are removed.
+    names, rebuilds = home_names(checkpoints), store.rebuilds(flow)
     home = os.path.basename(home_of(checkpoints, flow, store.last(flow)))
     if "~" not in home:
         return
-    keep = {home, *(f"{flow}~{token}" for token in store.rebuilds(flow))}
-    for name in home_names(checkpoints):
+    keep = {home, *(f"{flow}~{token}" for token in rebuilds)}
+    for name in names:
         if name not in keep and (name == flow or name.startswith(f"{flow}~")):
             remove_home(f"{checkpoints}/{name}")

@@ -10,6 +10,7 @@ from functools import cached_property
 from pyspark.sql import SparkSession
 
 from riverrun.flow import Flow
+from riverrun.log.opened_log import named_variables
 from riverrun.log.topic import Start, Topic
 from riverrun.object_folder import ENVIRONMENT
 from riverrun.river import River
@@ -93,13 +94,14 @@ class RunContext:
             rebuild=rebuild,
             log=self.river.log_with_secrets,
             cache_bytes=self.river.settings.state_cache_bytes,
-            environment=self._bucket_environment(),
+            environment=self._carried_environment(),
         )
 
-    def _bucket_environment(self) -> dict[str, str]:
-        if self.river.bucket is None:
-            return {}
-        return {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    def _carried_environment(self) -> dict[str, str]:
+        """What tasks on other machines need of this environment: who may use the bucket, and what the log's address names."""
+        bucket = () if self.river.bucket is None else ENVIRONMENT
+        named = named_variables(self.river.log_with_secrets)
+        return {name: os.environ[name] for name in (*bucket, *named) if name in os.environ}
 
     def surroundings(self, who: str, patience: Patience, progress: RunProgress) -> Surroundings:
         """What a query of this run works with."""

@@ -13,6 +13,7 @@ from pyspark.cloudpickle import loads
 from riverrun import durable
 from riverrun.errors import Unavailable
 from riverrun.log.topic import Topic
+from riverrun.object_folder import CREDENTIALS
 from riverrun.river import River
 from riverrun.runtime.compile.job import Job
 from riverrun.runtime.exchange import Exchange, InlineExchange, SharedExchange
@@ -89,8 +90,10 @@ class Worker:
     def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
         self.tasks = Tasks(deployment.job, deployment.cache_bytes)
+        own = any(name in os.environ for name in CREDENTIALS)  # half of one login and half of another would be none
         for name, value in deployment.environment.items():  # a machine may have its own
-            os.environ.setdefault(name, value)
+            if not (own and name in CREDENTIALS):
+                os.environ.setdefault(name, value)
 
     @cached_property
     def _river(self) -> River:

@@ -78,5 +78,14 @@ class KafkaAddress:
         return {"bootstrap.servers": self.brokers, **options}
 
 
+def named_variables(address: str) -> list[str]:
+    """The variables of the environment that an address names.
+
+    >>> named_variables("kafka://broker:9092?sasl.password=${KAFKA_PASSWORD}")
+    ['KAFKA_PASSWORD']
+    """
+    return _VARIABLE.findall(address)
+
+
 def _shown(name: str, value: str) -> str:
     return "…" if _SECRET.search(name) and _VARIABLE.sub("", value) else value

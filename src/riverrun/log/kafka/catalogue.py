@@ -14,7 +14,7 @@ from typing import Any
 
 from riverrun.columns import check_name
 from riverrun.durations import micros
-from riverrun.errors import Corrupt, Invalid, NotFound, did_you_mean
+from riverrun.errors import Conflict, Corrupt, Invalid, NotFound, did_you_mean
 from riverrun.log.coordination import Coordination
 from riverrun.log.kafka.backend import KafkaBackend
 from riverrun.log.kafka.client import kafka
@@ -70,6 +70,12 @@ class KafkaCatalogue:
         if entry is None or (state is not None and entry.id != state.id):
             entry = self._known(spec, topic, state)
         spec.check_same(entry.spec)
+        if state is not None and state.partitions != entry.spec.partitions:
+            raise Conflict(
+                f"topic {spec.name} has {state.partitions} partitions at Kafka, and had {entry.spec.partitions} when it was"
+                " first opened: rows of a key may be in two of them, and those in new ones would not be read",
+                hint=f"Forget it and open it anew (riverrun topic drop {spec.name} forgets what others made), or copy it",
+            )
         if not isinstance(spec.schema, Unset) and spec.schema != entry.spec.schema:
             entry = self._grown(topic, spec.name, spec.schema)
         readers = KafkaReaders(self._cluster, self._settings)

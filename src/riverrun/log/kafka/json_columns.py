@@ -20,9 +20,10 @@ from riverrun.log.json_rows import moment_texts
 
 _ODD = r'[\x00-\x1f"\\]'
 _CONTROL = r"[\x00-\x1f]"
+_OTHERWISE = re.compile(rb"NaN|Inf|\[|:\s*-0\s*[,}]")  # one of both takes it, or another zero
 _ESCAPED = re.compile(rb"\\u00[2-7]", re.IGNORECASE)  # a name may be written so, and would not be found
 _MOMENT = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$"
-_LARGEST = float(1 << 53)  # beyond it, a whole number may be another one as a double
+_LARGEST = float(1 << 53)  # from here on, a whole number may be another one as a double
 _BLOCK = 64 << 20
 
 
@@ -51,9 +52,14 @@ def _written(column: pa.Array) -> pa.Array | None:
         return pc.binary_join_element_wise('"', column, '"', "")
     if _is_moment(kind):
         return pc.binary_join_element_wise('"', moment_texts(column), '"', "")
-    if pa.types.is_float64(kind) and pc.all(pc.is_finite(column)).as_py() is False:
+    if pa.types.is_float64(kind) and not _is_written_alike(column.fill_null(1).to_numpy()):
         return None
     return column.cast(pa.string()) if _is_plain(kind) else None
+
+
+def _is_written_alike(values: np.ndarray) -> bool:
+    """Whether Arrow writes all of them as JSON does: infinities it does not, and of −0.0 it leaves out that it is no integer."""
+    return bool(np.isfinite(values).all() and not (np.signbit(values) & (values == 0)).any())
 
 
 def decode_columns(values: Sequence[bytes], schema: pa.Schema, required: Collection[str]) -> pa.RecordBatch | None:
@@ -62,6 +68,8 @@ def decode_columns(values: Sequence[bytes], schema: pa.Schema, required: Collect
         return None
     text = b"\n".join(values)
     if text.count(b"\n") != len(values) - 1 or _ESCAPED.search(text) or (not text.isascii() and not _is_utf8(text)):
+        return None
+    if text.count(b"{") != len(values) or _OTHERWISE.search(text):  # what nobody reads may be nested too deeply
         return None
     if not all(value[:1] == b"{" and value[-1:] == b"}" for value in values):
         return None
@@ -96,7 +104,7 @@ def _read(column: pa.Array, want: pa.DataType) -> pa.Array:
 def _is_sound(column: pa.Array) -> bool:
     """Whether no value would be refused row by row."""
     if pa.types.is_float64(column.type):
-        return bool((np.abs(column.fill_null(0).to_numpy()) <= _LARGEST).all())
+        return bool((np.abs(column.fill_null(0).to_numpy()) < _LARGEST).all())
     return calendar.fits(column) if _is_moment(column.type) else True
 
 
