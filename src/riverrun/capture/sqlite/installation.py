@@ -240,7 +240,8 @@ def brought_up_to_date(
     there = installation.installed()
     if table.name not in known:
         return installation.install(table)
-    if last is None or last.number not in there:
+    if last is None or there.get(last.number) != {table.name}:
+        installation.drop_triggers(table.name)  # a table that was renamed has them now, and this is another one
         return TableTrouble(
             table.name,
             f"the triggers of {table.name} are gone, and what was written since is not known",

@@ -93,9 +93,9 @@ class SqliteSource:
         return sorted(self._tables)
 
     def _captured(self) -> set[str]:
-        """The tables whose triggers are there."""
+        """The tables whose triggers are there, on them."""
         layouts, there = self._installation.layouts(), self._installation.installed()
-        return {layouts[number].table for number in there if number in layouts}
+        return {one.table for number, one in layouts.items() if there.get(number) == {one.table}}
 
     def uninstall(self) -> bool:
         """Remove everything that a capture has in the source; whether there was something."""
