@@ -30,6 +30,20 @@ def test_what_people_get_wrong(riverrun, tmp_path):
     assert "there is no option 'table'. Did you mean 'tables'?" in riverrun("capture", "shop").err
 
 
+def test_a_file_that_is_named_without_its_kind(riverrun, tmp_path):
+    (tmp_path / "till.db").touch()
+    (tmp_path / "riverrun.toml").write_text('[captures.shop]\nsource = "x"\ntables = ["a"]\n')
+    for source in ("till.db", "sqlit:till.db"):
+        for options in ((), ("--name", "shop", "--tables", "a")):
+            done = riverrun("capture", source, *options)
+            assert f"{source} is neither an address nor the name of a capture" in done.error
+            assert "Write sqlite:till.db" in done.error
+    other = riverrun("capture", "sohp", "--name", "shop", "--tables", "a").error
+    assert "riverrun.toml has no capture 'sohp'" in other
+    assert "sqlite:PATH" in other
+    assert "s3cret" not in riverrun("capture", "postgresql:ada:s3cret@host/shop").error
+
+
 def test_a_table_without_a_key_is_given_one_as_the_advice_says(riverrun, tmp_path):
     file = tmp_path / "shop.db"
     with closing(sqlite3.connect(file)) as db:

@@ -177,6 +177,7 @@ def _options(
     keys: list[str],
 ) -> dict[str, Any]:
     if not _is_address(source):
+        _check_named(source)
         if tables or name or keys:
             raise Invalid(
                 f"{source} is the name of a capture in {CONFIG}, which has its tables and keys", hint="Leave them out"
@@ -216,6 +217,19 @@ def _keys(options: list[str]) -> dict[str, list[str]] | None:
 def _is_address(source: str) -> bool:
     """Or else it is a name of the settings file."""
     return "://" in source or source.startswith(("$", "sqlite:"))
+
+
+def _check_named(source: str) -> None:
+    """What is no address must be a capture of the settings file."""
+    try:
+        capture_options(CONFIG, source)
+    except NotFound as error:
+        path = next((path for path in (source, source.partition(":")[2]) if os.path.isfile(path)), None)
+        text = f"{source} is neither an address nor the name of a capture: {error.message}"
+        raise NotFound(
+            "what was given is not an address" if "@" in source else text,  # a password may be in it
+            hint=f"Write sqlite:{path}" if path else "Addresses are postgresql://…, mariadb://… and sqlite:PATH",
+        ) from None
 
 
 def _from_file(name: str) -> dict[str, Any]:
