@@ -142,3 +142,11 @@ def test_a_table_that_is_to_be_read_again_has_all_it_wrote_before_its_trouble(sh
         shop.once("orders", resnapshot=["orders"])
     assert set(shop.replica("orders")) == {3}
     assert 2 in {row["id"] for row in shop.rows("orders")}
+
+
+def test_a_key_whose_table_is_written_in_another_case(shop):
+    shop.sql("create table log (n int not null, text text); create unique index log_key on log (n)")
+    with shop.capture("LOG", keys={"Log": ["n"]}) as capture:
+        until(lambda: capture.status()["state"] == "streaming")
+        shop.sql("alter table log add column more text; insert into log values (1, 'a', 'b')")
+        until(lambda: 1 in shop.replica("log", "n"))

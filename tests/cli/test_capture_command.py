@@ -69,6 +69,11 @@ def test_keys_that_people_get_wrong(riverrun, tmp_path):
     command = ("capture", f"sqlite:{tmp_path}/shop.db", "--name", "shop", "--tables", "log")
     for key in ("log", "log=", "=day"):
         assert f"not a key of a table: '{key}'. Write --key public.log=id" in riverrun(*command, "--key", key).error
+    for more in ((), ("--install",)):
+        (tmp_path / "shop.db").touch()
+        elsewhere = riverrun(*command, *more, "--key", "lgo=day").error
+        assert "there is a key of lgo, which is not captured. Did you mean 'log'?" in elsewhere
+        assert "there are two keys of log" in riverrun(*command, *more, "--key", "log=day", "--key", "log=number").error
     (tmp_path / "riverrun.toml").write_text('[captures.shop]\nsource = "x"\ntables = ["a"]\n')
     assert "which has its tables and keys" in riverrun("capture", "shop", "--key", "a=b").error
 

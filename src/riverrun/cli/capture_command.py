@@ -101,7 +101,7 @@ def _change_triggers(
     json: bool,
 ) -> None:
     """Make or remove what a capture of SQLite has in its file. The river is not looked at."""
-    from riverrun.capture.sources import open_sqlite
+    from riverrun.capture.sources import check_keys, open_sqlite
     from riverrun.capture.topics import check_capture_name
 
     if install and uninstall:
@@ -116,6 +116,7 @@ def _change_triggers(
             done: dict[str, Any] = {"name": capture, "removed": database.uninstall()}
             text = f"capture {capture}: " + ("removed from" if done["removed"] else "there is nothing in")
         else:
+            check_keys(options["source"], options["tables"], options.get("keys") or {})
             _, troubles = database.describe(options["tables"])
             if troubles:
                 raise Conflict(f"nothing was installed: {'; '.join(map(str, troubles))}")
@@ -202,7 +203,7 @@ def _options(
 
 def _keys(options: list[str]) -> dict[str, list[str]] | None:
     """By table, as --key names them; None without any."""
-    keys = {}
+    keys: dict[str, list[str]] = {}
     for option in options:
         table, _, columns = option.partition("=")
         named = [column.strip() for column in columns.split(",") if column.strip()]
@@ -210,6 +211,8 @@ def _keys(options: list[str]) -> dict[str, list[str]] | None:
             raise Invalid(
                 f"not a key of a table: {option!r}", hint="Write --key public.log=id, or --key log=day,number"
             )
+        if table.strip() in keys:
+            raise Invalid(f"there are two keys of {table.strip()}", hint="Name all columns of a key in one --key")
         keys[table.strip()] = named
     return keys or None
 

@@ -46,13 +46,14 @@ def find_tables(
     there = {name.lower(): (name, sql or "") for name, sql in db.execute(_TABLES) if not name.startswith(OWN)}
     found: list[SqliteTable] = []
     troubles: list[TableTrouble] = []
+    named = {table.lower(): key for table, key in keys.items()}
     for given in wanted:
         if given.lower() not in there:
             names = sorted(name for name, _ in there.values())
             troubles.append(TableTrouble(given, f"there is no table {given}", did_you_mean(given, names)))
             continue
         name, sql = there[given.lower()]
-        outcome = _look(db, name, sql, keys.get(given, keys.get(name)), decimal)
+        outcome = _look(db, name, sql, named.get(given.lower()), decimal)
         (troubles if isinstance(outcome, TableTrouble) else found).append(outcome)  # type: ignore[arg-type]
     return found, troubles
 
