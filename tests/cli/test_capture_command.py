@@ -65,6 +65,30 @@ def test_a_table_without_a_key_is_given_one_as_the_advice_says(riverrun, tmp_pat
         assert topic.read().num_rows == 2
 
 
+def test_a_key_that_is_not_named_again_is_the_one_that_was(riverrun, tmp_path):
+    file = tmp_path / "shop.db"
+    with closing(sqlite3.connect(file)) as db:
+        db.executescript("create table log (n int not null, text text); create unique index log_key on log (n)")
+        command = ("capture", f"sqlite:{file}", "--name", "shop", "--tables", "log", "--once")
+        assert riverrun(*command, "--key", "log=n").code == 0
+        db.executescript("insert into log values (1, 'a')")
+        for key in ((), ("--key", "log=n")):
+            done = riverrun(*command, *key)
+            assert done.code == 0, done
+        with River(tmp_path / "river") as river:
+            assert river.topic("shop.log").read().num_rows == 1
+        db.executescript("create table users (id integer primary key); drop index log_key")
+        command = (*command, "--tables", "log,users")
+        stopped = riverrun(*command)
+        assert stopped.code == 1
+        assert "log has stopped: log has no unique index on its key (n)" in stopped.err
+        db.executescript("create unique index log_key on log (n)")
+        again = riverrun(*command, "--json")
+        assert (again.code, json.loads(again.out)["tables"]["users"]["state"]) == (1, "streaming")
+        assert "riverrun capture … --resnapshot log" in again.err
+        assert riverrun(*command, "--resnapshot", "log").code == 0
+
+
 def test_keys_that_people_get_wrong(riverrun, tmp_path):
     command = ("capture", f"sqlite:{tmp_path}/shop.db", "--name", "shop", "--tables", "log")
     for key in ("log", "log=", "=day"):

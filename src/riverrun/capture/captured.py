@@ -190,7 +190,7 @@ class Captured:
         if before is not None and before.state == "stopped" and not any(topic.ends().values()):
             del self._file.value.tables[table.id]  # it has never been captured, and can be now
         elif before is not None and before.state == "stopped" and not self._is_asked(table):
-            self._stopped(TableTrouble(table.id, before.reason or "it was stopped"))
+            self._stopped(TableTrouble(table.id, _advised(before.reason or "It was stopped", table.id)))
             return False
         described = {"table": table.id, "source": self._database.address, "columns": renamed_columns(table)}
         self._captures.describe_topic(topic.name, self._request.name, described)
@@ -360,3 +360,9 @@ class Captured:
                 f"capture {self._request.name} was taken over by another one of the same name",
                 hint="Stop one of them",
             )
+
+
+def _advised(reason: str, table: str) -> str:
+    """Why a table stopped that could go on now, and what it waits for."""
+    advice = f"--resnapshot {table}"
+    return reason if advice in reason else f"{reason.rstrip('.')}. Once that is mended: riverrun capture … {advice}"

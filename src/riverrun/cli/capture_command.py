@@ -37,7 +37,9 @@ def capture(
     ],
     tables: Annotated[str, typer.Option(help="Tables, separated by commas: public.orders,users.")] = "",
     name: Annotated[str, typer.Option(help="What its topics begin with.")] = "",
-    once: Annotated[bool, typer.Option("--once", help="Up to where the source is now, then stop.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Up to where the source is now, then stop; 1 if a table has stopped.")
+    ] = False,
     snapshot: Annotated[
         str, typer.Option(help="Whether what is in the tables is read first: initial, never, always.")
     ] = "initial",
@@ -88,6 +90,9 @@ def capture(
                 print_json(made.status())
         if not json:
             lines.say(describe(made.status()))
+        lines.tell_stopped(made.status())
+        if once and any(table["state"] == "stopped" for table in made.status()["tables"].values()):
+            raise typer.Exit(1)
 
 
 def _change_triggers(
@@ -261,11 +266,7 @@ class CaptureLines:
 
     def show(self, status: dict[str, Any]) -> None:
         """How far it is; a table that stops is told once."""
-        for table, one in status["tables"].items():
-            if one["state"] == "stopped" and one["reason"] not in self._told:
-                self._told.add(one["reason"])
-                self.clear()
-                note(f"{table} has stopped: {one['reason']}")
+        self.tell_stopped(status)
         text = describe(status)
         if self._live:
             width = os.get_terminal_size(sys.stderr.fileno()).columns
@@ -275,6 +276,14 @@ class CaptureLines:
         elif text != self._last and time.monotonic() >= self._next:
             self._last, self._next = text, time.monotonic() + _EVERY
             self.say(text)
+
+    def tell_stopped(self, status: dict[str, Any]) -> None:
+        """The tables that have stopped since they were told."""
+        for table, one in status["tables"].items():
+            if one["state"] == "stopped" and one["reason"] not in self._told:
+                self._told.add(one["reason"])
+                self.clear()
+                note(f"{table} has stopped: {one['reason']}")
 
     def say(self, text: str) -> None:
         """A line that stays."""

@@ -46,6 +46,12 @@ class ChangeLayout:
         """The table as it was."""
         return CapturedTable((self.table,), self.columns, self.key)
 
+    @property
+    def source_key(self) -> list[str]:
+        """The key as the source names it."""
+        sources = {column.name: column.source for column in self.columns}
+        return [sources[name] for name in self.key]
+
 
 def position_of(number: int, salt: int) -> int:
     """A change's number, and a random one that it has: a number that was given twice (in a copy that was put back) shows."""

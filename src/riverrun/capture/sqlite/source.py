@@ -71,10 +71,14 @@ class SqliteSource:
 
     def describe(self, tables: Sequence[str]) -> tuple[list[CapturedTable], list[TableTrouble]]:
         with reading(self._db, "the tables cannot be looked at"):
-            found, troubles = find_tables(self._db, tables, self._keys, self._decimal)
+            found, troubles = self._find(tables)
             odd = {table.name: trouble for table in found if (trouble := find_odd_key(self._db, table)) is not None}
         self._tables = {table.name: table for table in found if table.name not in odd}
         return [table.captured for table in self._tables.values()], [*troubles, *odd.values()]
+
+    def _find(self, tables: Sequence[str]) -> tuple[list[SqliteTable], list[TableTrouble]]:
+        before = {name: one.source_key for name, one in self._installation.last_layouts().items()}
+        return find_tables(self._db, tables, self._keys, self._decimal, before)
 
     def has_slot(self) -> bool:
         with reading(self._db, f"{self._path} cannot be read"):
@@ -232,7 +236,7 @@ class SqliteSource:
                 )
             ending = {trouble.table for trouble in self._troubles}
             going_on = {name: told for name, told in self._told.items() if name not in ending}
-            found, troubles = find_tables(self._db, list(going_on), self._keys, self._decimal)
+            found, troubles = self._find(list(going_on))
             now = {table.name: table for table in found}
             missing = {trouble.table: trouble for trouble in troubles}
             for name, told in going_on.items():
