@@ -150,3 +150,17 @@ def test_a_key_whose_table_is_written_in_another_case(shop):
         until(lambda: capture.status()["state"] == "streaming")
         shop.sql("alter table log add column more text; insert into log values (1, 'a', 'b')")
         until(lambda: 1 in shop.replica("log", "n"))
+
+
+def test_a_renamed_table_that_is_captured_under_its_new_name_has_no_triggers_of_the_old(shop):
+    shop.sql(f"{ORDERS}; create table users (id integer primary key); insert into orders values (1, 'ada', 1)")
+    shop.once("orders", "users")
+    shop.sql("alter table orders rename to old_orders")
+    shop.once("users")
+    assert triggers(shop, "old_orders") == []
+    shop.sql("alter table old_orders drop column who; insert into old_orders values (2, 2)")
+    shop.once("old_orders", "users")
+    shop.sql("insert into old_orders values (3, 3)")
+    shop.once("old_orders", "users")
+    assert set(shop.replica("old_orders")) == {1, 2, 3}
+    assert len(triggers(shop, "old_orders")) == 3

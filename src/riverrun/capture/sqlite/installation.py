@@ -194,6 +194,12 @@ class Installation:
             found.setdefault(int(number), set()).add(table)
         return found
 
+    def displaced(self) -> set[str]:
+        """Tables, as they were called, whose triggers are on a table of another name now."""
+        layouts = self.layouts()
+        found = {number: on for number, on in self.installed().items() if number in layouts}
+        return {layouts[number].table for number, on in found.items() if on != {layouts[number].table}}
+
     def is_whole(self, table: SqliteTable, layout: int) -> bool:
         """Whether a table's triggers are all there, as they would be made now."""
         wanted = triggers_sql(self.names, table, layout)

@@ -132,6 +132,8 @@ class SqliteSource:
         mine.make_tables()
         before = set(known) if confirmed is not None else self._captured()
         layouts = mine.last_layouts()
+        for name in mine.displaced() - set(self._tables) - set(self._foretold):
+            mine.drop_triggers(name)  # nobody asks for what they write
         troubles = []
         position = mine.confirmed()
         for name, table in list(self._tables.items()):
