@@ -164,3 +164,13 @@ def test_a_renamed_table_that_is_captured_under_its_new_name_has_no_triggers_of_
     shop.once("old_orders", "users")
     assert set(shop.replica("old_orders")) == {1, 2, 3}
     assert len(triggers(shop, "old_orders")) == 3
+
+
+def test_a_key_that_became_null_while_no_capture_ran(shop):
+    shop.sql("create table t (k text primary key, v int); create table u (id integer primary key)")
+    shop.once("t", "u")
+    shop.sql("insert into t values ('a', 1); insert into t values (null, 2); insert into u values (1)")
+    table = shop.once("t", "u")["tables"]["t"]
+    assert (table["state"], "is null" in table["reason"]) == ("stopped", True)
+    assert set(shop.replica("t", "k")) == {"a"}
+    assert set(shop.replica("u")) == {1}
