@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from riverrun.capture.captured import Captured, CaptureRequest
 from riverrun.capture.lag_watch import LagWatch
-from riverrun.capture.sources import check_address, open_database
+from riverrun.capture.sources import check_address, check_keys, open_database
 from riverrun.capture.status import CaptureStatus
 from riverrun.capture.topics import check_capture_name
 from riverrun.errors import Fenced, Invalid, RiverrunError, Transient
@@ -55,8 +55,9 @@ class Capture:
             if value not in known:
                 raise Invalid(f"capture {name}: {option} is {' or '.join(known)}, not {value!r}")
         wanted = {table: [key] if isinstance(key, str) else list(key) for table, key in (keys or {}).items()}
+        check_keys(check_address(address), tables, wanted)
         self._request = CaptureRequest(
-            check_address(address),
+            address,
             tuple(dict.fromkeys(tables)),
             self.name,
             snapshot,

@@ -16,6 +16,7 @@ from riverrun.capture.changes import (
     ChangeBatch,
     LogEnd,
     LogGauge,
+    RememberingSource,
     TableTrouble,
 )
 from riverrun.capture.debezium import Envelopes
@@ -96,17 +97,15 @@ class Captured:
         progress = self._file.value
         self._check_identity()
         found, troubles = self._database.describe(self._request.tables)
-        for trouble in troubles:
-            self._stopped(trouble)
-        if not found:
-            raise Conflict(f"capture {self._request.name} has no table to capture: {'; '.join(map(str, troubles))}")
-        known = [table for table, one in progress.tables.items() if one.state != "stopped"]
         begun = progress.confirmed is not None
+        known = [table for table, one in progress.tables.items() if one.state != "stopped" and begun]
+        ending = self._ending(troubles, known)
+        if not found and not ending:
+            raise Conflict(f"capture {self._request.name} has no table to capture: {'; '.join(map(str, troubles))}")
         if isinstance(self._database, BookmarkedSource) and progress.bookmark is not None:
             self._database.recall(progress.bookmark)
-        position, lost = self._database.prepare(known if begun else [], progress.confirmed)
-        for trouble in lost:
-            self._stopped(trouble)
+        position, lost = self._database.prepare(known, progress.confirmed)
+        ending += self._ending(lost, known)
         if not begun:
             progress.confirmed = position
             self._note_bookmark(position)
@@ -114,7 +113,8 @@ class Captured:
             self._file.save()
         lost_ones = {trouble.table for trouble in lost}
         tables = [table for table in found if table.id not in lost_ones and self._open(table)]
-        self._plan_snapshots(tables, begun)
+        ending = [table for table in ending if self._open(table)]
+        self._plan_snapshots(tables, ending, begun)
         producer = self._producer()
         transactions = self._river.topic(transactions_spec(self._request.name))
         for topic in [transactions, *(one.topic for one in self._destinations.values())]:
@@ -136,6 +136,15 @@ class Captured:
         self._gauge = self._database.gauge()
         self._health()
         self.tell()
+
+    def _ending(self, troubles: Sequence[TableTrouble], known: Sequence[str]) -> list[CapturedTable]:
+        """Tables in trouble whose last changes are still to be read, as they were. The others stop now."""
+        source = self._database
+        kept = source.remembered(troubles, known) if isinstance(source, RememberingSource) else {}
+        for trouble in troubles:
+            if trouble.table not in kept:
+                self._stopped(trouble)
+        return list(kept.values())
 
     def _producer(self) -> str:
         generation = self._file.value.generation
@@ -181,16 +190,16 @@ class Captured:
         if before is not None and before.state == "stopped" and not any(topic.ends().values()):
             del self._file.value.tables[table.id]  # it has never been captured, and can be now
         elif before is not None and before.state == "stopped" and not self._is_asked(table):
-            self._stopped(TableTrouble(table.id, before.reason or "it was stopped"))
+            self._stopped(TableTrouble(table.id, _advised(before.reason or "It was stopped", table.id)))
             return False
         described = {"table": table.id, "source": self._database.address, "columns": renamed_columns(table)}
         self._captures.describe_topic(topic.name, self._request.name, described)
         self.status.tables[table.id] = TableStatus(topic.name)
         return True
 
-    def _plan_snapshots(self, tables: Sequence[CapturedTable], begun: bool) -> None:
+    def _plan_snapshots(self, tables: Sequence[CapturedTable], ending: Sequence[CapturedTable], begun: bool) -> None:
         progress, request = self._file.value, self._request
-        unknown = self._again - {name for table in tables for name in (table.id, table.parts[-1])} - {ALL}
+        unknown = self._again - {name for table in [*tables, *ending] for name in (table.id, table.parts[-1])} - {ALL}
         if unknown:
             raise Conflict(f"capture {request.name} has no table {', '.join(sorted(unknown))} to read again")
         for table in tables:
@@ -351,3 +360,9 @@ class Captured:
                 f"capture {self._request.name} was taken over by another one of the same name",
                 hint="Stop one of them",
             )
+
+
+def _advised(reason: str, table: str) -> str:
+    """Why a table stopped that could go on now, and what it waits for."""
+    advice = f"--resnapshot {table}"
+    return reason if advice in reason else f"{reason.rstrip('.')}. Once that is mended: riverrun capture … {advice}"

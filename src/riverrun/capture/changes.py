@@ -214,8 +214,8 @@ class CaptureSource(Protocol):
     def sent(self) -> int:
         """What the source may take for confirmed at most: a client may answer for us that all is well."""
 
-    def chunk(self, table: CapturedTable, after: Sequence[str] | None, limit: int) -> TableChunk:
-        """Rows of a table behind a key, in its order."""
+    def chunk(self, table: CapturedTable, after: Sequence[str] | None, limit: int) -> TableChunk | None:
+        """Rows of a table behind a key, in its order. None: it cannot be read any more, and `read` is about to say why."""
 
     def health(self, tables: Sequence[CapturedTable]) -> SourceHealth:
         """A look at the source beside the stream: is everything there that the stream depends on?"""
@@ -239,3 +239,12 @@ class BookmarkedSource(Protocol):
 
     def recall(self, bookmark: str) -> None:
         """What was kept with the position that `prepare` is called with next."""
+
+
+@runtime_checkable
+class RememberingSource(Protocol):
+    """A source that knows how a table was, and what it wrote, when the table itself is gone."""
+
+    def remembered(self, troubles: Sequence[TableTrouble], known: Sequence[str]) -> dict[str, CapturedTable]:
+        """Those of the `known` tables that are in trouble, as they were, by what the trouble calls them. Given to `start`,
+        they end as they do while they are read: with all that they wrote, and then their trouble."""

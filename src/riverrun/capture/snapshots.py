@@ -122,6 +122,8 @@ class Snapshots:
         except Invalid as error:
             self._appender.stop(destination, error)
             return True
+        if chunk is None:
+            return False
         assert destination.recent is not None
         rows = destination.recent.newest(chunk)
         if rows is None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from riverrun.capture.changes import CaptureSource
 from riverrun.capture.sqlite.source import SqliteSource
-from riverrun.errors import Invalid, not_installed
+from riverrun.errors import Invalid, did_you_mean, not_installed
 
 KINDS = ("postgresql", "postgres", "mariadb", "mysql", "sqlite")
 SQLITE = "sqlite:"
@@ -20,6 +20,15 @@ def check_address(address: object) -> str:
             hint="Write postgresql://login@host/database, mariadb://login@host/database or sqlite:PATH",
         )
     return address
+
+
+def check_keys(address: str, tables: Sequence[str], keys: Mapping[str, Sequence[str]]) -> None:
+    """Each key is of a table that is captured, as it is named there or with its schema; SQLite knows no case."""
+    fold = str.lower if address.startswith(SQLITE) else str
+    named = {fold(table) for table in tables}
+    for table in keys:
+        if fold(table) not in named and fold(table).partition(".")[2] not in named:
+            raise Invalid(f"there is a key of {table}, which is not captured", hint=did_you_mean(table, tables))
 
 
 def open_database(

@@ -37,7 +37,9 @@ def capture(
     ],
     tables: Annotated[str, typer.Option(help="Tables, separated by commas: public.orders,users.")] = "",
     name: Annotated[str, typer.Option(help="What its topics begin with.")] = "",
-    once: Annotated[bool, typer.Option("--once", help="Up to where the source is now, then stop.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Up to where the source is now, then stop; 1 if a table has stopped.")
+    ] = False,
     snapshot: Annotated[
         str, typer.Option(help="Whether what is in the tables is read first: initial, never, always.")
     ] = "initial",
@@ -88,6 +90,9 @@ def capture(
                 print_json(made.status())
         if not json:
             lines.say(describe(made.status()))
+        lines.tell_stopped(made.status())
+        if once and any(table["state"] == "stopped" for table in made.status()["tables"].values()):
+            raise typer.Exit(1)
 
 
 def _change_triggers(
@@ -101,7 +106,7 @@ def _change_triggers(
     json: bool,
 ) -> None:
     """Make or remove what a capture of SQLite has in its file. The river is not looked at."""
-    from riverrun.capture.sources import open_sqlite
+    from riverrun.capture.sources import check_keys, open_sqlite
     from riverrun.capture.topics import check_capture_name
 
     if install and uninstall:
@@ -116,6 +121,7 @@ def _change_triggers(
             done: dict[str, Any] = {"name": capture, "removed": database.uninstall()}
             text = f"capture {capture}: " + ("removed from" if done["removed"] else "there is nothing in")
         else:
+            check_keys(options["source"], options["tables"], options.get("keys") or {})
             _, troubles = database.describe(options["tables"])
             if troubles:
                 raise Conflict(f"nothing was installed: {'; '.join(map(str, troubles))}")
@@ -177,6 +183,7 @@ def _options(
     keys: list[str],
 ) -> dict[str, Any]:
     if not _is_address(source):
+        _check_named(source)
         if tables or name or keys:
             raise Invalid(
                 f"{source} is the name of a capture in {CONFIG}, which has its tables and keys", hint="Leave them out"
@@ -201,7 +208,7 @@ def _options(
 
 def _keys(options: list[str]) -> dict[str, list[str]] | None:
     """By table, as --key names them; None without any."""
-    keys = {}
+    keys: dict[str, list[str]] = {}
     for option in options:
         table, _, columns = option.partition("=")
         named = [column.strip() for column in columns.split(",") if column.strip()]
@@ -209,6 +216,8 @@ def _keys(options: list[str]) -> dict[str, list[str]] | None:
             raise Invalid(
                 f"not a key of a table: {option!r}", hint="Write --key public.log=id, or --key log=day,number"
             )
+        if table.strip() in keys:
+            raise Invalid(f"there are two keys of {table.strip()}", hint="Name all columns of a key in one --key")
         keys[table.strip()] = named
     return keys or None
 
@@ -216,6 +225,19 @@ def _keys(options: list[str]) -> dict[str, list[str]] | None:
 def _is_address(source: str) -> bool:
     """Or else it is a name of the settings file."""
     return "://" in source or source.startswith(("$", "sqlite:"))
+
+
+def _check_named(source: str) -> None:
+    """What is no address must be a capture of the settings file."""
+    try:
+        capture_options(CONFIG, source)
+    except NotFound as error:
+        path = next((path for path in (source, source.partition(":")[2]) if os.path.isfile(path)), None)
+        text = f"{source} is neither an address nor the name of a capture: {error.message}"
+        raise NotFound(
+            "what was given is not an address" if "@" in source else text,  # a password may be in it
+            hint=f"Write sqlite:{path}" if path else "Addresses are postgresql://…, mariadb://… and sqlite:PATH",
+        ) from None
 
 
 def _from_file(name: str) -> dict[str, Any]:
@@ -244,11 +266,7 @@ class CaptureLines:
 
     def show(self, status: dict[str, Any]) -> None:
         """How far it is; a table that stops is told once."""
-        for table, one in status["tables"].items():
-            if one["state"] == "stopped" and one["reason"] not in self._told:
-                self._told.add(one["reason"])
-                self.clear()
-                note(f"{table} has stopped: {one['reason']}")
+        self.tell_stopped(status)
         text = describe(status)
         if self._live:
             width = os.get_terminal_size(sys.stderr.fileno()).columns
@@ -258,6 +276,14 @@ class CaptureLines:
         elif text != self._last and time.monotonic() >= self._next:
             self._last, self._next = text, time.monotonic() + _EVERY
             self.say(text)
+
+    def tell_stopped(self, status: dict[str, Any]) -> None:
+        """The tables that have stopped since they were told."""
+        for table, one in status["tables"].items():
+            if one["state"] == "stopped" and one["reason"] not in self._told:
+                self._told.add(one["reason"])
+                self.clear()
+                note(f"{table} has stopped: {one['reason']}")
 
     def say(self, text: str) -> None:
         """A line that stays."""

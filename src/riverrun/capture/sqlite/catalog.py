@@ -40,25 +40,36 @@ class SqliteTable:
 
 
 def find_tables(
-    db: sqlite3.Connection, wanted: Sequence[str], keys: Mapping[str, Sequence[str]], decimal: str | None
+    db: sqlite3.Connection,
+    wanted: Sequence[str],
+    keys: Mapping[str, Sequence[str]],
+    decimal: str | None,
+    before: Mapping[str, Sequence[str]],
 ) -> tuple[list[SqliteTable], list[TableTrouble]]:
-    """The tables by their names (SQLite knows no case), and why some cannot be captured."""
+    """The tables by their names (SQLite knows no case), and why some cannot be captured. A table without a primary key,
+    and for which no key is named, has the key that it had `before`."""
     there = {name.lower(): (name, sql or "") for name, sql in db.execute(_TABLES) if not name.startswith(OWN)}
     found: list[SqliteTable] = []
     troubles: list[TableTrouble] = []
+    named = {table.lower(): key for table, key in keys.items()}
     for given in wanted:
         if given.lower() not in there:
             names = sorted(name for name, _ in there.values())
             troubles.append(TableTrouble(given, f"there is no table {given}", did_you_mean(given, names)))
             continue
         name, sql = there[given.lower()]
-        outcome = _look(db, name, sql, keys.get(given, keys.get(name)), decimal)
+        outcome = _look(db, name, sql, named.get(given.lower()), before.get(name, ()), decimal)
         (troubles if isinstance(outcome, TableTrouble) else found).append(outcome)  # type: ignore[arg-type]
     return found, troubles
 
 
 def _look(
-    db: sqlite3.Connection, name: str, sql: str, given_key: Sequence[str] | None, decimal: str | None
+    db: sqlite3.Connection,
+    name: str,
+    sql: str,
+    given_key: Sequence[str] | None,
+    key_before: Sequence[str],
+    decimal: str | None,
 ) -> SqliteTable | TableTrouble:
     if sql.lower().startswith("create virtual"):
         return TableTrouble(name, f"{name} is a virtual table, which has no triggers", "Capture the table behind it")
@@ -71,7 +82,7 @@ def _look(
         return uniques
     bare = _has_no_rowid(db, name)
     whole = len(primary) == 1 and not bare and not any(kind == "pk" for kind, _ in uniques)
-    key = list(given_key) if given_key else primary
+    key = list(given_key) if given_key else primary or list(key_before)
     names = {column.lower(): column for column, _ in plain}
     for one in key:
         if one.lower() not in names:

@@ -39,6 +39,18 @@ class ChangeLayout:
     number: int
     table: str
     columns: tuple[CapturedColumn, ...]
+    key: tuple[str, ...] = ()  # as the topic names it; nothing: it was not written down
+
+    @property
+    def captured(self) -> CapturedTable:
+        """The table as it was."""
+        return CapturedTable((self.table,), self.columns, self.key)
+
+    @property
+    def source_key(self) -> list[str]:
+        """The key as the source names it."""
+        sources = {column.name: column.source for column in self.columns}
+        return [sources[name] for name in self.key]
 
 
 def position_of(number: int, salt: int) -> int:
@@ -96,6 +108,7 @@ class Installation:
         if not self._has(self.names.changes):
             for statement in tables_sql(self.names):
                 self._db.execute(statement)
+        self._widen(self.names.layouts, ["key_columns"])
 
     def confirmed(self) -> int:
         """Up to where changes were taken away."""
@@ -135,14 +148,15 @@ class Installation:
         self.drop_triggers(table.name)
         columns = json.dumps([[column.source, column.name, column.type] for column in table.captured.columns])
         number = self._db.execute(
-            f'insert into {quote(self.names.layouts)} ("table", columns) values (?, ?)', (table.name, columns)
+            f'insert into {quote(self.names.layouts)} ("table", columns, key_columns) values (?, ?, ?)',
+            (table.name, columns, json.dumps(table.captured.key)),
         ).lastrowid
         assert number is not None
         for statement in triggers_sql(self.names, table, number).values():
             self._db.execute(statement)
         if refresh_after is not None:
             self._refresh(table, number, before, refresh_after)
-        return ChangeLayout(number, table.name, table.captured.columns)
+        return ChangeLayout(number, table.name, table.captured.columns, table.captured.key)
 
     def _refresh(self, table: SqliteTable, number: int, before: Sequence[ChangeLayout], after: int) -> None:
         for layout in before:
@@ -161,11 +175,16 @@ class Installation:
 
     def layouts(self) -> dict[int, ChangeLayout]:
         """Every layout by its number."""
-        rows = self._db.execute(f'select layout, "table", columns from {quote(self.names.layouts)}').fetchall()
-        return {
-            number: ChangeLayout(number, table, tuple(CapturedColumn(*column) for column in json.loads(columns)))
-            for number, table, columns in rows
-        }
+        found = {}
+        for number, table, columns, *key in self._db.execute(f"select * from {quote(self.names.layouts)}").fetchall():
+            keyed = tuple(json.loads(key[0])) if key and key[0] else ()  # older ones do not say
+            made = tuple(CapturedColumn(*column) for column in json.loads(columns))
+            found[number] = ChangeLayout(number, table, made, keyed)
+        return found
+
+    def last_layouts(self) -> dict[str, ChangeLayout]:
+        """The last layout of each table."""
+        return {one.table: one for _, one in sorted(self.layouts().items())} if self.is_there() else {}
 
     def installed(self) -> dict[int, set[str]]:
         """The layouts whose triggers are there, and the tables that these are on now."""
@@ -174,6 +193,12 @@ class Installation:
             number = name.removeprefix(self.names.prefix).partition(".")[0]
             found.setdefault(int(number), set()).add(table)
         return found
+
+    def displaced(self) -> set[str]:
+        """Tables, as they were called, whose triggers are on a table of another name now."""
+        layouts = self.layouts()
+        found = {number: on for number, on in self.installed().items() if number in layouts}
+        return {layouts[number].table for number, on in found.items() if on != {layouts[number].table}}
 
     def is_whole(self, table: SqliteTable, layout: int) -> bool:
         """Whether a table's triggers are all there, as they would be made now."""
@@ -235,12 +260,12 @@ def brought_up_to_date(
 ) -> ChangeLayout | TableTrouble:
     """The triggers of a table as it is now. One that was captured before and has lost its triggers has lost changes;
     `told` is how the capture knows it."""
-    mine = [one for one in installation.layouts().values() if one.table == table.name]
-    last = max(mine, key=lambda one: one.number, default=None)
+    last = installation.last_layouts().get(table.name)
     there = installation.installed()
     if table.name not in known:
         return installation.install(table)
-    if last is None or last.number not in there:
+    if last is None or there.get(last.number) != {table.name}:
+        installation.drop_triggers(table.name)  # a table that was renamed has them now, and this is another one
         return TableTrouble(
             table.name,
             f"the triggers of {table.name} are gone, and what was written since is not known",

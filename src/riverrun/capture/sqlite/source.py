@@ -54,6 +54,7 @@ class SqliteSource:
         self._schema: int | None = None
         self._grown: list[CapturedTable] = []
         self._troubles: list[TableTrouble] = []
+        self._foretold: dict[str, TableTrouble] = {}  # found before reading began
         self._part_rows: Callable[[int], int] = lambda _: 1
         self._confirmed = 0
         self._row_bytes = 64.0  # about, until some were seen
@@ -70,10 +71,14 @@ class SqliteSource:
 
     def describe(self, tables: Sequence[str]) -> tuple[list[CapturedTable], list[TableTrouble]]:
         with reading(self._db, "the tables cannot be looked at"):
-            found, troubles = find_tables(self._db, tables, self._keys, self._decimal)
+            found, troubles = self._find(tables)
             odd = {table.name: trouble for table in found if (trouble := find_odd_key(self._db, table)) is not None}
         self._tables = {table.name: table for table in found if table.name not in odd}
         return [table.captured for table in self._tables.values()], [*troubles, *odd.values()]
+
+    def _find(self, tables: Sequence[str]) -> tuple[list[SqliteTable], list[TableTrouble]]:
+        before = {name: one.source_key for name, one in self._installation.last_layouts().items()}
+        return find_tables(self._db, tables, self._keys, self._decimal, before)
 
     def has_slot(self) -> bool:
         with reading(self._db, f"{self._path} cannot be read"):
@@ -93,14 +98,25 @@ class SqliteSource:
         return sorted(self._tables)
 
     def _captured(self) -> set[str]:
-        """The tables whose triggers are there."""
+        """The tables whose triggers are there, on them."""
         layouts, there = self._installation.layouts(), self._installation.installed()
-        return {layouts[number].table for number in there if number in layouts}
+        return {one.table for number, one in layouts.items() if there.get(number) == {one.table}}
 
     def uninstall(self) -> bool:
         """Remove everything that a capture has in the source; whether there was something."""
         with writing(self._db, "the triggers cannot be removed"):
             return self._installation.uninstall()
+
+    def remembered(self, troubles: Sequence[TableTrouble], known: Sequence[str]) -> dict[str, CapturedTable]:
+        with reading(self._db, f"{self._path} cannot be read"):
+            layouts = {name.lower(): one for name, one in self._installation.last_layouts().items() if name in known}
+        found = {}
+        for trouble in troubles:
+            layout = layouts.get(trouble.table.lower())
+            if layout is not None and layout.key:
+                found[trouble.table] = layout.captured
+                self._foretold[layout.table] = trouble
+        return found
 
     def prepare(self, known: Sequence[str], confirmed: int | None) -> tuple[int, list[TableTrouble]]:
         failpoint("capture.slot")
@@ -115,10 +131,17 @@ class SqliteSource:
             self._check_position(confirmed)
         mine.make_tables()
         before = set(known) if confirmed is not None else self._captured()
+        layouts = mine.last_layouts()
+        for name in mine.displaced() - set(self._tables) - set(self._foretold):
+            mine.drop_triggers(name)  # nobody asks for what they write
         troubles = []
         position = mine.confirmed()
         for name, table in list(self._tables.items()):
-            outcome = brought_up_to_date(mine, table, before, position, None)
+            was = layouts.get(name)
+            if name in known and was is not None and was.key:
+                outcome = evolved(mine, was.captured, table, None, position)
+            else:
+                outcome = brought_up_to_date(mine, table, before, position, None)
             if isinstance(outcome, TableTrouble):
                 troubles.append(outcome)
                 del self._tables[name]
@@ -215,11 +238,13 @@ class SqliteSource:
                 )
             ending = {trouble.table for trouble in self._troubles}
             going_on = {name: told for name, told in self._told.items() if name not in ending}
-            found, troubles = find_tables(self._db, list(going_on), self._keys, self._decimal)
+            found, troubles = self._find(list(going_on))
             now = {table.name: table for table in found}
             missing = {trouble.table: trouble for trouble in troubles}
             for name, told in going_on.items():
                 outcome = evolved(mine, told, now.get(name), missing.get(name), self.reached)
+                if name in self._foretold and not isinstance(outcome, TableTrouble):
+                    outcome = self._foretold[name]
                 if isinstance(outcome, TableTrouble):
                     mine.drop_triggers(name)
                     mine.mark(max(mine.layouts()))
@@ -245,12 +270,12 @@ class SqliteSource:
             return  # they stay until the next time
         self._confirmed = position
 
-    def chunk(self, table: CapturedTable, after: Sequence[str] | None, limit: int) -> TableChunk:
+    def chunk(self, table: CapturedTable, after: Sequence[str] | None, limit: int) -> TableChunk | None:
         while True:
             with reading(self._reader, f"table {table.id} cannot be read"):
                 if self._is_as_known():
                     if table.id not in self._tables:
-                        raise Transient(f"table {table.id} cannot be captured any more")
+                        return None
                     return self._chunks.read(self._tables[table.id], table, after, limit, self._view.end())
             self._look_again()
 
