@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from sqlite3 import Connection
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,3 +58,34 @@ def test_a_worker_that_cannot_be_seen_counts_while_it_is_heard(river: River, mon
     monkeypatch.setattr(queue_workers, "_SILENT", 0)
     assert members(river) == 0
     queue.close()
+
+
+def test_a_worker_that_could_not_tell_at_first_works_and_tells_later(
+    river: River, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = river.topic("mails", "to string", fsync="os")
+    topic.append({"to": "ada"})
+    with topic.queue("send") as queue:
+        with monkeypatch.context() as locked:
+
+            @contextmanager
+            def refuse() -> Iterator[Connection]:
+                raise Busy("the database is locked")
+                yield
+
+            locked.setattr(queue._workers, "_coordination", SimpleNamespace(now=lambda: 1, transaction=refuse))
+            message = queue.receive(timeout=5)
+        assert message is not None
+        message.ack()
+        assert members(river) == 0
+        queue.tell()
+        assert members(river) == 1
+
+
+def test_a_worker_is_closed_where_nobody_is_written_down(river: River) -> None:
+    queue = river.topic("mails", "to string", fsync="os").queue("send")
+    queue.receive(timeout=0)
+    with river._coordination.transaction() as db:
+        db.execute("drop table queue_workers")
+    queue.close()
+    assert members(river) == 0

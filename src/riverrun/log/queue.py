@@ -181,7 +181,8 @@ class Queue:
     def tell(self) -> None:
         """For who does not call `receive` for a while: this worker is there, with a message or without."""
         if not self._closed.is_set():
-            self._workers.hear(self._name())
+            with suppress(RiverrunError):  # messages matter more than who is seen: it is told the next time
+                self._workers.hear(self._name())
 
     def _take(self) -> Message | None:
         self._look_after_the_dead()

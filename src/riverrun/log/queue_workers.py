@@ -33,22 +33,23 @@ class QueueWorkers:
         first = worker not in self._heard
         if not first and now < self._heard[worker] + _EVERY:
             return
-        self._heard[worker] = now
         with self._coordination.transaction() as db:
+            db.execute(_TABLE)
             if first:
-                db.execute(_TABLE)
                 self._forget_dead(db)
             db.execute(
                 "insert or replace into queue_workers values (?, ?, ?, ?, ?)",
                 (*self._place, worker, process.identity(), now),
             )
+        self._heard[worker] = now
 
     def leave(self, worker: str) -> None:
         """It is closed."""
         if self._heard.pop(worker, None) is not None:
             with self._coordination.transaction() as db:
-                where = "where grp = ? and topic = ? and worker = ?"
-                db.execute(f"delete from queue_workers {where}", (*self._place, worker))
+                if _has_table(db):  # a copy from before may have been put back
+                    where = "where grp = ? and topic = ? and worker = ?"
+                    db.execute(f"delete from queue_workers {where}", (*self._place, worker))
 
     def _forget_dead(self, db: Connection) -> None:
         where = "where grp = ? and topic = ?"
@@ -59,7 +60,7 @@ class QueueWorkers:
 
 def live_workers(db: Connection, group: str, now: int) -> list[tuple[str, str]]:
     """Process and topic of each worker of a group that is there."""
-    if db.execute("select 1 from sqlite_master where name = 'queue_workers'").fetchone() is None:
+    if not _has_table(db):
         return []
     found = db.execute("select process, topic, heard from queue_workers where grp = ? order by worker", (group,))
     return [(name, topic) for name, topic, heard in found.fetchall() if _is_there(name, now - heard)]
@@ -67,9 +68,13 @@ def live_workers(db: Connection, group: str, now: int) -> list[tuple[str, str]]:
 
 def forget_workers(db: Connection, group: str) -> None:
     """Of a group that is dropped."""
-    if db.execute("select 1 from sqlite_master where name = 'queue_workers'").fetchone() is not None:
+    if _has_table(db):
         db.execute("delete from queue_workers where grp = ?", (group,))
 
 
 def _is_there(name: str, silent: int) -> bool:
     return not process.is_gone(name) and (process.is_near(name) or silent < _SILENT)
+
+
+def _has_table(db: Connection) -> bool:
+    return db.execute("select 1 from sqlite_master where name = 'queue_workers'").fetchone() is not None
