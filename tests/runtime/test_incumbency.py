@@ -56,6 +56,12 @@ def test_a_run_that_was_killed_is_not_alive(store: Store) -> None:
         assert not is_alive(found)
 
 
+def test_a_store_that_does_not_tell_keeps_no_run_from_starting(store: Store, caplog) -> None:
+    store.close()
+    say_takeover("shop", store, rebuilds=False)
+    assert caplog.messages == []
+
+
 def test_of_another_machine_there_is_only_what_it_says() -> None:
     now, day = wall_clock(), 86_400_000_000
     assert is_alive(Incumbent(1, "far", "b00/77/12/345", since=now - day, heard=now - 4_000_000))

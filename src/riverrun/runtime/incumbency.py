@@ -52,7 +52,11 @@ class Incumbency:
 
 def say_takeover(flow: str, store: Store, rebuilds: bool) -> None:
     """Say which run a new one takes over from, if that is alive: whoever started this one may not know of it."""
-    found = store.incumbent(flow)
+    try:
+        found = store.incumbent(flow)
+    except RiverrunError as error:  # what the run needs of the store it finds out by itself
+        log.debug("flow %s: who runs it is not known: %s", flow, error)
+        return
     if found is None or not is_alive(found):
         return
     now = wall_clock()
