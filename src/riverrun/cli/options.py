@@ -47,7 +47,7 @@ TopicArgument = Annotated[str, typer.Argument(metavar="NAME", help="The topic.",
 @contextmanager
 def open_river(path: str, create: bool = False) -> Iterator[River]:
     """The river of a command. Only commands that make something make a river where there is none."""
-    if not create and not os.path.exists(f"{path}/river.json") and "log" not in places_of(path):
+    if not create and not has_river(path):
         if os.path.isdir(path) and os.listdir(path):
             raise NotFound(f"{path} is not a river", hint="Give its directory with --river DIR, or RIVERRUN_RIVER")
         make = f"riverrun topic create NAME --schema DDL --river {shlex.quote(path)}"
@@ -56,6 +56,11 @@ def open_river(path: str, create: bool = False) -> Iterator[River]:
 
     with River(path, **places_of(path)) as river:
         yield river
+
+
+def has_river(path: str) -> bool:
+    """Whether there is one to open: in the directory, or in a log elsewhere."""
+    return os.path.exists(f"{path}/river.json") or "log" in places_of(path)
 
 
 def places_of(river: str) -> dict[str, Any]:

@@ -25,6 +25,11 @@ def open_rules(river: River, name: str) -> Topic:
     return river.topic(TopicSpec(name, _DDL, key=(RULE_ID,), compact=True))
 
 
+def rule_columns(river: River, name: str) -> tuple[str, ...]:
+    """The columns of the topic of rules, as far as there is one."""
+    return tuple(open_rules(river, name).schema.names) if name in river.topics() else ()
+
+
 def put_rules(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> Position:
     """Add rules, or put them in the place of those of the same name. What a topic has no column for is left out where it
     says nothing: a rule is on where no column says otherwise."""
