@@ -70,6 +70,22 @@ def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, why: str) -> 
     assert why in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('view = "x"', "there is no setting 'view'. Did you mean 'views'?"),
+        ("checkpoints = 5", 'setting checkpoints: not a place: 5. Write checkpoints = "…"'),
+        ('river = ""', "setting river: not a place: ''"),
+    ],
+)
+def test_a_mistake_in_a_place_is_named(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "riverrun.toml"
+    file.write_text(text)
+    with pytest.raises(Invalid) as raised:
+        places(file, {})
+    assert why in str(raised.value)
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"there is no settings file .*nowhere\.toml"):
         Settings.load(tmp_path / "nowhere.toml", {})

@@ -203,8 +203,7 @@ class Settings:
         for name, value in values.items():
             if name in PLACES or name == CAPTURES:
                 continue
-            if name not in table:
-                raise Invalid(f"there is no setting {name!r}", hint=did_you_mean(name, [*PLACES, *table]))
+            _check_known(name)
             try:
                 chosen[name] = table[name](value)
             except Invalid as error:
@@ -220,7 +219,11 @@ class Settings:
 def places(file: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Where the parts of a river live, as the file and the environment say."""
     values = {**(_from_file(file) if file else {}), **_from_environment(os.environ if environ is None else environ)}
-    return {name: str(value) for name, value in values.items() if name in PLACES}
+    for name, value in values.items():
+        _check_known(name)
+        if name in PLACES and (not isinstance(value, str) or not value):
+            raise Invalid(f"setting {name}: not a place: {value!r}", hint=f'Write {name} = "…"')
+    return {name: value for name, value in values.items() if name in PLACES}
 
 
 def capture_options(file: str | os.PathLike[str], name: str) -> dict[str, Any]:
@@ -239,6 +242,12 @@ def capture_options(file: str | os.PathLike[str], name: str) -> dict[str, Any]:
         if option not in options:
             raise Invalid(f"{file}, captures.{name}: {option} is missing")
     return options
+
+
+def _check_known(name: str) -> None:
+    known = [*PLACES, *(f.name for f in fields(Settings))]
+    if name not in known and name != CAPTURES:
+        raise Invalid(f"there is no setting {name!r}", hint=did_you_mean(name, known))
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:

@@ -57,6 +57,28 @@ def test_a_file_with_a_mistake_puts_nothing(riverrun: Riverrun, file: str) -> No
     assert "there is no rule 'nope'" in riverrun("rules", "off", "nope").error
 
 
+def test_nothing_is_made_for_a_file_that_is_refused(riverrun: Riverrun, file: str) -> None:
+    Path(file).write_text('{"rule_id": "x", "pattern": "a ("}')
+    assert "rule x: pattern" in riverrun("rules", "put", file).error
+    assert not Path("river").exists()
+    with River("river") as river:
+        river.topic("events", "k string")
+    assert "rule x: pattern" in riverrun("rules", "put", file).error
+    with River("river") as river:
+        assert river.topics() == ["events"]
+
+
+def test_a_topic_without_rules_is_named(orders: Riverrun, file: str) -> None:
+    with River("river") as river:
+        river.topic("orders").append({"id": 1, "user": "ada", "at": datetime.now(UTC)})
+    for command in (("list",), ("off", "r1"), ("put", file)):
+        said = orders("rules", *command, "--rules", "orders").error
+        assert said.startswith(
+            "topic orders has no rules: it has no column rule_id and no column pattern. Name the topic"
+        )
+        assert '"rule_id string, pattern string,' in said
+
+
 def test_a_rule_is_tried_on_what_is_in_the_log(riverrun: Riverrun, file: str) -> None:
     Path(file).write_text(json.dumps(RULE))
     now = datetime.now(UTC)

@@ -62,7 +62,10 @@ def test_tokens_in_a_file_that_commands_do_not_read_are_pointed_out(start: Start
     process, _ = start("--port", "0")
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=30)
-    assert said == "riverrun.toml has tokens_file, but commands do not read that file: set RIVERRUN_TOKENS_FILE\n"
+    assert said == (
+        "riverrun.toml has tokens_file, but commands take only places and captures from that file:"
+        " set RIVERRUN_TOKENS_FILE\n"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

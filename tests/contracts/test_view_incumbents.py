@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
+
+from riverrun.errors import Busy
 from riverrun.views import Store
 
 
@@ -30,5 +35,21 @@ def test_a_store_from_before_learns_it(store: Store, again) -> None:
     with store.database.writing("shop") as db:  # type: ignore[attr-defined]
         db.run('drop table "riverrun:runs"')
     later = again()
+    later.resign("shop", 1)
+    assert later.incumbent("shop") is None
+    with later.database.reading() as db:
+        assert not later.database.has_table(db, '"riverrun:runs"')  # to open it is no reason to write
     later.hear("shop", 1, "one")
     assert later.incumbent("shop") is not None
+
+
+def test_a_run_that_tells_does_not_wait_for_long(store: Store, again) -> None:
+    other = again()
+    with other.database.writing("shop"):
+        for tell in (lambda: store.hear("shop", 1, "one"), lambda: store.resign("shop", 1)):
+            begun = time.monotonic()
+            with pytest.raises(Busy):
+                tell()
+            assert time.monotonic() - begun < 5
+    store.hear("shop", 1, "one")
+    assert other.incumbent("shop") is not None

@@ -56,10 +56,26 @@ def test_a_run_that_was_killed_is_not_alive(store: Store) -> None:
         assert not is_alive(found)
 
 
+def test_a_store_that_does_not_tell_keeps_no_run_from_starting(store: Store, caplog) -> None:
+    store.close()
+    say_takeover("shop", store, rebuilds=False)
+    assert caplog.messages == []
+
+
 def test_of_another_machine_there_is_only_what_it_says() -> None:
     now, day = wall_clock(), 86_400_000_000
     assert is_alive(Incumbent(1, "far", "b00/77/12/345", since=now - day, heard=now - 4_000_000))
     assert not is_alive(Incumbent(1, "far", "b00/77/12/345", since=now - day, heard=now - day // 2))
+
+
+def test_of_a_run_that_cannot_be_seen_it_is_said_that_it_may_run(store: Store, caplog) -> None:
+    store.hear("shop", store.take_fence("shop"), "b00/77/12/345")
+    say_takeover("shop", store, rebuilds=False)
+    (said,) = caplog.messages
+    here = f"{socket.gethostname()}, process {os.getpid()}"
+    assert said.startswith(
+        f"flow shop was heard 0 s ago ({here}), and may still run: this run takes over from it; that one"
+    )
 
 
 def test_a_run_tells_now_and_then_and_a_store_that_is_away_does_not_end_it(store: Store, monkeypatch, caplog) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 
+from riverrun.log.process import identity
 from riverrun.log.queue import Queue
 from riverrun.river import River
 from riverrun.serve.server import Background
@@ -141,3 +143,16 @@ def test_a_worker_without_a_message_is_on_the_page(http: httpx.Client, river: Ri
             f"Who is there, and who has messages now Process Topic Messages First lease ends in {os.getpid()} orders 0 –"
             in (look(http, "/ui/groups/idle").text)
         )
+
+
+def test_workers_of_two_containers_have_rows_of_their_own(http: httpx.Client, river: River) -> None:
+    with river.topic("orders").queue("twins") as queue:
+        queue.tell()
+        boot = identity().split("/")[0]
+        with river._coordination.transaction() as db:
+            for name in ("901", "902"):
+                row = ("twins", "orders", name, f"{boot}/{name}/1/55", river._coordination.now())
+                db.execute("insert into queue_workers values (?, ?, ?, ?, ?)", row)
+        assert "twins queue orders 3" in look(http, "/ui/groups").text
+        ids = re.findall(r'id="(worker-[^"]*)"', http.get("/ui/groups/twins").text)
+        assert len(ids) == len(set(ids)) == 3

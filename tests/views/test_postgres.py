@@ -364,3 +364,23 @@ def test_passwords_are_in_no_error():
         while error is not None:
             assert "hunter2" not in str(error)
             error = error.__cause__
+
+
+def test_a_store_from_before_is_read_by_who_may_not_create(store, schema, admin):
+    login = f"app_{schema}"
+    admin.execute(f"create role {login} login")
+    try:
+        admin.execute(f'drop table {schema}."riverrun:runs"')
+        admin.execute(f"grant usage on schema {schema} to {login}")
+        admin.execute(f"grant all on all tables in schema {schema} to {login}")
+        url = shared_server().url.replace("riverrun@", f"{login}@")
+        with SqlStore(PostgresDatabase(url, schema=schema)) as reader:
+            assert reader.incumbent("flow") is None
+            with pytest.raises(Unavailable, match="permission denied for schema"):
+                reader.hear("flow", 1, "one")
+            store.hear("flow", 1, "one")
+            assert reader.incumbent("flow") is None  # it is there now, and may not be read
+            assert reader.spec("v").name == "v"
+    finally:
+        admin.execute(f"drop owned by {login}")
+        admin.execute(f"drop role {login}")

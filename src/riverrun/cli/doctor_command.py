@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from riverrun import figures
-from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, places_here
+from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, places_of
 from riverrun.cli.output import console, print_json
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
@@ -28,7 +28,7 @@ def doctor(
     from riverrun.doctor import examine
 
     checks, screen = [], console()
-    for check in examine(river, spark=spark, places=places_here()):
+    for check in examine(river, spark=spark, places=places_of(river)):
         checks.append(check)
         if not json:
             mark, colour = _MARKS[check.status]

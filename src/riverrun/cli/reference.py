@@ -41,9 +41,10 @@ _SETTINGS = f"""# Settings
 
 {_NOTE}
 
-A settings file (`riverrun.toml`, for `River.from_config`; commands take from the one in their directory where the parts of a
-river are, and captures) wins over the default, the environment over the file, an argument over both. In the file the names
-are as they stand here; in the environment they are `RIVERRUN_<NAME>`.
+A settings file (`riverrun.toml`, for `River.from_config`; commands take from the one in their directory where the river and
+its parts are, and captures) wins over the default, the environment over the file, an argument over both. In the file the
+names are as they stand here; in the environment they are `RIVERRUN_<NAME>`. Where `--river` or `RIVERRUN_RIVER` names another
+river than the file does, commands take no place from the file.
 A name that is neither a setting nor a place below is an error, in the environment too, so that a typo is not ignored.
 Sizes are written as `64 MiB` or `10 kB`, durations as `10 seconds` or `250 ms`.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from riverrun import figures
-from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
+from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, has_river, open_river
 from riverrun.cli.output import note, print_json, print_line, print_table
 from riverrun.durations import micros, show
 from riverrun.errors import Invalid
@@ -42,12 +42,14 @@ def put(
     What can be seen to be wrong without a flow is refused, and nothing is put. The topic is made where there is none.
     """
     from riverrun.rules.file import read_rules
-    from riverrun.runtime.rule_topic import open_rules, put_rules
+    from riverrun.runtime.rule_topic import open_rules, put_rules, rule_columns
 
+    text = _text(file)
+    if not has_river(river):
+        read_rules(text)  # before a river is made for it
     with open_river(river, create=True) as opened:
-        topic = open_rules(opened, rules)
-        rows = read_rules(_text(file), tuple(topic.schema.names))
-        position = put_rules(topic, rows)
+        rows = read_rules(text, rule_columns(opened, rules))
+        position = put_rules(open_rules(opened, rules), rows)
     if json:
         print_json({"put": [row["rule_id"] for row in rows], "position": str(position)})
     else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from riverrun.cli.options import DEFAULT_RIVER, JsonOption, RiverOption, open_river
+from riverrun.cli.options import CONFIG, DEFAULT_RIVER, JsonOption, RiverOption, open_river
 from riverrun.cli.output import note, print_json, print_line
 from riverrun.ending import EndingSignals
 from riverrun.errors import PortInUse, not_installed
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from riverrun.serve.server import Server
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8400
-_FILE = "riverrun.toml"
 
 HostOption = Annotated[
     str, typer.Option(metavar="ADDRESS", help="Listen there. Other machines are let in only with tokens.")
@@ -82,16 +81,16 @@ def serve_beside(
 
 
 def _note_unread_tokens() -> None:
-    """A settings file is for programs; who wrote tokens into one may think that they protect this server."""
+    """Settings in a file are for programs; who wrote tokens into one may think that they protect this server."""
     try:
-        with open(_FILE, "rb") as file:
+        with open(CONFIG, "rb") as file:
             said = tomllib.load(file)
     except (OSError, tomllib.TOMLDecodeError):
         return
     for name in ("tokens_file", "tokens"):
         variable = f"RIVERRUN_{name.upper()}"
         if name in said and not os.environ.get(variable):
-            note(f"{_FILE} has {name}, but commands do not read that file: set {variable}")
+            note(f"{CONFIG} has {name}, but commands take only places and captures from that file: set {variable}")
 
 
 @contextmanager

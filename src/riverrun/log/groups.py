@@ -173,7 +173,7 @@ def _count(db: Connection, group: str, now: int) -> int:
     """Live members; of a queue, processes."""
     if _kind(db, group) == "consumer":
         return len(live_members(db, group, now))
-    return len({worker["process"] for worker in _workers(db, group, now)})
+    return len({worker["identity"] for worker in _workers(db, group, now)})
 
 
 def _workers(db: Connection, group: str, now: int) -> list[dict[str, Any]]:
@@ -188,7 +188,8 @@ def _workers(db: Connection, group: str, now: int) -> list[dict[str, Any]]:
         if not process.is_gone(name):
             found[name, topic] = (count, (expires - now) / 1e6)
     return [
-        {"process": process.pid_of(name), "topic": topic, "messages": count, "seconds": seconds}
+        # In two containers the same number is another process.
+        {"process": process.pid_of(name), "identity": name, "topic": topic, "messages": count, "seconds": seconds}
         for (name, topic), (count, seconds) in sorted(found.items(), key=lambda one: one[0])
     ]
 

@@ -30,7 +30,7 @@ from riverrun.log.dead_letters import DeadLetters
 from riverrun.log.deliveries import Deliveries, Delivery, Dying, Unread
 from riverrun.log.feed import warm_up
 from riverrun.log.lookahead import Lookahead
-from riverrun.log.queue_workers import QueueWorkers
+from riverrun.log.queue_workers import EVERY, QueueWorkers
 from riverrun.log.spec import TopicSpec
 from riverrun.log.topic import Topic
 from riverrun.log.wake import Bell
@@ -148,10 +148,9 @@ class Queue:
                 now = self._now()
                 if deadline is not None and now >= deadline:
                     return None
-                # While messages are out, their workers may die.
-                wakes = [deadline, outlook.due, now + _UPKEEP if outlook.unfinished else None]
-                wake = min((w for w in wakes if w is not None), default=None)
-                bell.wait(None if wake is None else max(0, wake - now) / 1e6)
+                # While messages are out, their workers may die; and this one tells that it has not.
+                wakes = [deadline, outlook.due, now + (_UPKEEP if outlook.unfinished else EVERY)]
+                bell.wait(max(0, min(w for w in wakes if w is not None) - now) / 1e6)
         return None
 
     def give_back(self, delivery: Delivery, reason: str, delay: int) -> None:
@@ -181,7 +180,8 @@ class Queue:
     def tell(self) -> None:
         """For who does not call `receive` for a while: this worker is there, with a message or without."""
         if not self._closed.is_set():
-            self._workers.hear(self._name())
+            with suppress(RiverrunError):  # messages matter more than who is seen: it is told the next time
+                self._workers.hear(self._name())
 
     def _take(self) -> Message | None:
         self._look_after_the_dead()

@@ -52,20 +52,28 @@ class Incumbency:
 
 def say_takeover(flow: str, store: Store, rebuilds: bool) -> None:
     """Say which run a new one takes over from, if that is alive: whoever started this one may not know of it."""
-    found = store.incumbent(flow)
+    try:
+        found = store.incumbent(flow)
+    except RiverrunError as error:  # what the run needs of the store it finds out by itself
+        log.debug("flow %s: who runs it is not known: %s", flow, error)
+        return
     if found is None or not is_alive(found):
         return
     now = wall_clock()
+    silent = _span(now - found.heard)
+    if process.is_near(found.process):
+        state = f"runs already ({found.run}, for {_span(now - found.since)}, last heard {silent} ago)"
+    else:  # it may have died since, and nobody here can see that
+        state = f"was heard {silent} ago ({found.run}), and may still run"
     log.warning(
-        "flow %s runs already (%s, for %s, last heard %s ago): this run takes over from it%s; that one ends then, and"
-        " nobody runs the flow when this one has ended",
-        *(flow, found.run, _span(now - found.since), _span(now - found.heard)),
-        " when its views are computed" if rebuilds else "",
+        "flow %s %s: this run takes over from it%s; that one ends then, and nobody runs the flow when this one has ended",
+        *(flow, state, " when its views are computed" if rebuilds else ""),
     )
 
 
 def is_alive(found: Incumbent) -> bool:
-    """Processes of this machine can be looked at. Of others there is only what they say, and when they last did."""
+    """Processes of this machine can be looked at. Others, of which there is only what they say, may be alive while they were
+    heard not long ago."""
     if process.is_near(found.process):
         return not process.is_gone(found.process)
     return abs(wall_clock() - found.heard) < _SILENT

@@ -19,8 +19,15 @@ _DDL = ", ".join(f"{name} {kind}" for name, kind in RULE_COLUMNS.items())
 def open_rules(river: River, name: str) -> Topic:
     """The topic of rules, made where there is none."""
     if name in river.topics():
-        return river.topic(name)
+        topic = river.topic(name)
+        _check_rules(topic)
+        return topic
     return river.topic(TopicSpec(name, _DDL, key=(RULE_ID,), compact=True))
+
+
+def rule_columns(river: River, name: str) -> tuple[str, ...]:
+    """The columns of the topic of rules, as far as there is one."""
+    return tuple(open_rules(river, name).schema.names) if name in river.topics() else ()
 
 
 def put_rules(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> Position:
@@ -54,6 +61,7 @@ def switch_rules(topic: Topic, names: Sequence[str], on: bool) -> Position:
 
 def newest_rules(topic: Topic) -> dict[str, dict[str, Any]]:
     """The newest row of each rule; those that were deleted are not there."""
+    _check_rules(topic)
     found: dict[str, dict[str, Any]] = {}
     for row in topic.read().sort_by([("_partition", "ascending"), ("_offset", "ascending")]).to_pylist():
         if row.get("_deleted"):
@@ -61,6 +69,14 @@ def newest_rules(topic: Topic) -> dict[str, dict[str, Any]]:
         else:
             found[row[RULE_ID]] = row
     return found
+
+
+def _check_rules(topic: Topic) -> None:
+    if lacking := [name for name in (RULE_ID, "pattern") if name not in topic.schema.names]:
+        raise Invalid(
+            f"topic {topic.name} has no rules: it has no column {' and no column '.join(lacking)}",
+            hint=f'Name the topic of the rules with --rules; its schema is "{_DDL}", its key {RULE_ID}',
+        )
 
 
 def rule_errors(river: River, name: str, rules: dict[str, dict[str, Any]]) -> dict[str, str]:

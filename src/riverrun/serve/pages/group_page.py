@@ -91,7 +91,7 @@ def _workers(group: GroupState) -> Html:
             tag("td", one["topic"]),
             tag("td", number(one["messages"]), class_="n"),
             tag("td", "–" if one["seconds"] is None else span(max(one["seconds"], 0.0)), class_="n"),
-            id=f"worker-{one['process']}-{one['topic']}",
+            id=f"worker-{one['identity'].replace('/', '-')}-{one['topic']}",
         )
         for one in group.said["workers"]
     ]

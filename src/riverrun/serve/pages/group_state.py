@@ -44,7 +44,7 @@ class GroupState:
     @property
     def members(self) -> int:
         """Processes that work for it: the members of a group; of a queue, its workers, with messages or without."""
-        return len({one["process"] for one in self.said["workers"]}) if self.is_queue else len(self.said["members"])
+        return len({one["identity"] for one in self.said["workers"]}) if self.is_queue else len(self.said["members"])
 
     @property
     def in_flight(self) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from riverrun.durations import micros
 from riverrun.errors import Invalid, NotFound
 from riverrun.river import River
-from riverrun.runtime.rule_topic import open_rules, put_rules, switch_rules
+from riverrun.runtime.rule_topic import open_rules, put_rules, rule_columns, switch_rules
 
 if TYPE_CHECKING:
     from riverrun.runtime.rule_trial import RuleTrial
@@ -27,13 +27,13 @@ def change_rules(river: River, form: Mapping[str, str]) -> None:
         read_rules,  # what reads rules is imported when one is there: a server starts without
     )
 
-    topic = open_rules(river, form.get("rules") or "rules")
+    name = form.get("rules") or "rules"
     action = form.get("do")
     if action == PUT:
-        rows = read_rules(form.get("rule", ""), tuple(topic.schema.names))
-        put_rules(topic, rows)
+        rows = read_rules(form.get("rule", ""), rule_columns(river, name))
+        put_rules(open_rules(river, name), rows)
     elif action in (ON, OFF):
-        switch_rules(topic, [form.get("id", "")], on=action == ON)
+        switch_rules(river.topic(name), [form.get("id", "")], on=action == ON)
     else:
         raise NotFound(f"there is nothing called {action!r} that can be done to a rule")
 

@@ -22,7 +22,7 @@ LIVE = 0  # the `rebuild` of what readers see
 FLOWS, VIEWS, EPOCHS, CHANGES, COUNTERS, RUNS = (
     f'"riverrun:{name}"' for name in ("flows", "views", "epochs", "changes", "counters", "runs")
 )
-RUNS_TABLE = (  # stores from before have none: it is made when one is opened
+RUNS_TABLE = (  # stores from before have none: it is made when a run tells that it is alive
     f"create table if not exists {RUNS} (flow text primary key, fence bigint not null, run text not null,"
     " process text not null, since bigint not null, heard bigint not null)"
 )

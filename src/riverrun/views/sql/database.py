@@ -30,9 +30,13 @@ class Database(Protocol):
     def tables(self) -> ViewTables:
         """The tables of views' rows."""
 
-    def writing(self, flow: str) -> AbstractContextManager[Transaction]:
+    def writing(self, flow: str, wait: float | None = None) -> AbstractContextManager[Transaction]:
         """A transaction that no other writer of the flow can come between. It is durable when the block ends, and leaves
-        nothing when the block raises."""
+        nothing when the block raises. What others have locked is waited for `wait` seconds, if that is not what the database
+        was opened with."""
+
+    def has_table(self, db: Transaction, table: str) -> bool:
+        """Whether there is a table of this name that may be read."""
 
     def reading(self, timeout: float | None = None) -> AbstractContextManager[Transaction]:
         """A read-only transaction that sees one state of the database, and waits for no writer. A statement that takes

@@ -14,7 +14,7 @@ import psycopg
 
 from riverrun.errors import Closed, NotFound, Transient, Unavailable
 from riverrun.views.sql import catalogue
-from riverrun.views.sql.catalogue import COUNTERS, LIVE, RUNS, VIEWS
+from riverrun.views.sql.catalogue import COUNTERS, LIVE, VIEWS
 from riverrun.views.sql.conditions import quoted
 from riverrun.views.sql.database import Transaction
 from riverrun.views.sql.postgres_connection import LOCK_WAIT, READ, as_riverrun, connect, open_connection, place_of
@@ -64,7 +64,7 @@ class PostgresDatabase:
             if connection.info.server_version < _OLDEST:
                 raise Unavailable(f"the view store {self.where} needs PostgreSQL 15 or newer")
             connection.execute("select set_config('search_path', %s, true)", (quoted(self._schema),))
-            if create and not (_is_there(connection, _LOCKS) and _is_there(connection, RUNS)):
+            if create and not _is_there(connection, _LOCKS):
                 self._create(connection)
             elif not _is_there(connection, COUNTERS):
                 raise NotFound(f"the view store {self.where} has no views yet")
@@ -82,7 +82,6 @@ class PostgresDatabase:
             for statement in catalogue.tables("bytea"):
                 connection.execute(statement)
         connection.execute(f"create table if not exists {_LOCKS} (flow text primary key)")
-        connection.execute(catalogue.RUNS_TABLE)
 
     def _let_read(self, connection: psycopg.Connection, login: str) -> None:
         """Views from before the login was named are granted, too."""
@@ -103,12 +102,14 @@ class PostgresDatabase:
             raise as_riverrun(error, self.where) from error
 
     @contextmanager
-    def writing(self, flow: str) -> Iterator[Transaction]:
+    def writing(self, flow: str, wait: float | None = None) -> Iterator[Transaction]:
         with self._lock, self._errors():
             self._check_open()
             self._writer = self._begun(self._writer, "begin")
             try:
                 transaction = PostgresTransaction(self._writer)
+                if wait is not None:
+                    transaction.one("select set_config('lock_timeout', ?, true)", f"{round(wait * 1000)}ms")
                 self._exclude_others(transaction, flow)
                 yield transaction
                 self._writer.execute("commit")
@@ -128,6 +129,10 @@ class PostgresDatabase:
         if db.one(locked, flow) is None:
             db.run(f"insert into {_LOCKS} values (?) on conflict do nothing", flow)
             db.one(locked, flow)
+
+    def has_table(self, db: Transaction, table: str) -> bool:
+        found = db.one("select has_table_privilege(to_regclass(?), 'select')", table)
+        return found is not None and bool(found[0])  # null where there is none
 
     @contextmanager
     def reading(self, timeout: float | None = None) -> Iterator[Transaction]:

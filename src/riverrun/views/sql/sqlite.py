@@ -77,7 +77,7 @@ class SqliteDatabase:
         with self._errors():
             self._writer = self._connect()
             try:
-                self._open(create)
+                self._open()
                 self._file = os.stat(self.path)
             except BaseException:
                 self._writer.close()
@@ -88,7 +88,7 @@ class SqliteDatabase:
             self.path, timeout=self._wait, isolation_level=None, check_same_thread=False, cached_statements=64
         )
 
-    def _open(self, create: bool) -> None:
+    def _open(self) -> None:
         db = self._writer
         [(application,)] = db.execute("pragma application_id")
         [(version,)] = db.execute("pragma user_version")
@@ -104,8 +104,6 @@ class SqliteDatabase:
         db.execute("pragma journal_size_limit = 67108864")
         db.execute("pragma cache_size = -65536")
         if application == _APPLICATION:
-            if create:
-                db.execute(catalogue.RUNS_TABLE)
             return
         db.execute("begin immediate")
         try:
@@ -132,16 +130,26 @@ class SqliteDatabase:
             raise as_riverrun(error, self.path) from error
 
     @contextmanager
-    def writing(self, flow: str) -> Iterator[Transaction]:
+    def writing(self, flow: str, wait: float | None = None) -> Iterator[Transaction]:
         with self._lock, self._errors():
             self._check_there()
-            self._writer.execute("begin immediate")
+            self._begin(self._wait if wait is None else wait)
             try:
                 yield SqliteTransaction(self._writer)
                 self._writer.execute("commit")
             except BaseException:
                 _roll_back(self._writer)
                 raise
+
+    def _begin(self, wait: float) -> None:
+        self._writer.execute(f"pragma busy_timeout = {round(wait * 1000)}")
+        try:
+            self._writer.execute("begin immediate")
+        finally:
+            self._writer.execute(f"pragma busy_timeout = {round(self._wait * 1000)}")
+
+    def has_table(self, db: Transaction, table: str) -> bool:
+        return db.one("select 1 from sqlite_master where name = ?", table.strip('"')) is not None
 
     @contextmanager
     def reading(self, timeout: float | None = None) -> Iterator[Transaction]:

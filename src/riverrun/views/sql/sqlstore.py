@@ -29,6 +29,8 @@ from riverrun.views.sql.rebuilds import TableRebuilds
 from riverrun.views.sql.versions import find_version, undo
 from riverrun.views.store import Store
 
+_TELLING = 0.5  # seconds that a word of a run may wait for a lock: epochs of other flows wait for it meanwhile
+
 
 class SqlStore(Store):
     """A store in a database, which it closes. Changes are kept for `changes_kept` and for a view's `history`."""
@@ -63,16 +65,20 @@ class SqlStore(Store):
             flow_progress.find_fence(db, flow).refuse_older(flow, fence)
 
     def hear(self, flow: str, fence: int, process: str) -> None:
-        with self.database.writing(flow) as db:
+        with self.database.writing(flow, _TELLING) as db:
+            if not self.database.has_table(db, catalogue.RUNS):
+                db.run(catalogue.RUNS_TABLE)
             incumbents.write_incumbent(db, flow, Incumbent(fence, this_run(), process, wall_clock(), wall_clock()))
 
     def resign(self, flow: str, fence: int) -> None:
-        with self.database.writing(flow) as db:
-            incumbents.remove_incumbent(db, flow, fence)
+        with self.database.writing(flow, _TELLING) as db:
+            if self.database.has_table(db, catalogue.RUNS):
+                incumbents.remove_incumbent(db, flow, fence)
 
     def incumbent(self, flow: str) -> Incumbent | None:
         with self.database.reading() as db:
-            return incumbents.find_incumbent(db, flow)
+            there = self.database.has_table(db, catalogue.RUNS)
+            return incumbents.find_incumbent(db, flow) if there else None
 
     def declare(self, spec: ViewSpec) -> None:
         with self.database.writing(spec.flow) as db:
