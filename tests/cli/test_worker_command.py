@@ -125,6 +125,7 @@ def test_a_worker_that_waits_for_its_rate_is_a_member(mails: Any, tmp_path: Path
             until(lambda: Path("sent").exists())
             until(lambda: _described("send")["rows"] == 2)  # the first is done, and no other begun
             (worker,) = _described("send")["workers"]
+            assert worker.pop("identity").split("/")[2] == str(running.pid)
             assert worker == {"process": running.pid, "topic": "mails", "messages": 0, "seconds": None}
             (group,) = mails("group", "list", "--json").json
             assert (group["kind"], group["members"]) == ("queue", 1)
