@@ -9,6 +9,7 @@ import polars as pl
 from riverrun.columns import WEIGHT
 from riverrun.kernels.weights import changes_of
 from riverrun.state.frames import keep, pick
+from riverrun.state.key_order import sort_by_key
 from riverrun.state.keys import equal_to_any
 
 
@@ -21,4 +22,4 @@ def difference(old: pl.DataFrame, new: pl.DataFrame, key: Sequence[str]) -> pl.D
     gone = keep(old, ~equal_to_any(old, new, columns))
     came = keep(new, ~equal_to_any(new, old, columns))
     changes = changes_of(gone, came)
-    return changes.sort(*key, WEIGHT, maintain_order=True) if changes.height > 1 else changes
+    return sort_by_key(changes, [*key, WEIGHT])

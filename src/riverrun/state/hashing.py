@@ -16,6 +16,7 @@ from polars.datatypes import DataTypeClass
 
 from riverrun.errors import Invalid
 from riverrun.state.frames import numbers, pick, present
+from riverrun.state.words import WORD, words_of
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -24,14 +25,13 @@ _NULL = np.uint64(0xD6E8FEB86659FD93)
 _ROUND = np.uint64(0x9FB21C651E98DF25)
 _MIX_A = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_B = np.uint64(0x94D049BB133111EB)
-_WORD = 8
 _EDGE = 128
 """Of a longer string its length and this many bytes of either end count; equality is checked elsewhere."""
 
 _BLOCK = 1 << 14
 """Rows hashed at a time: as many as stay in the processor's cache from one operation to the next."""
 
-_MASKS = np.array([(1 << (8 * n)) - 1 for n in range(_WORD + 1)], dtype=np.uint64)
+_MASKS = np.array([(1 << (8 * n)) - 1 for n in range(WORD + 1)], dtype=np.uint64)
 _SHIFTS = tuple(np.uint64(bits) for bits in (30, 27, 31, 32))
 
 
@@ -122,20 +122,11 @@ def _hash_decimal(column: pl.Series) -> Hashes:
 def _hash_bytes(column: pl.Series) -> Hashes:
     if column.is_empty():
         return np.empty(0, dtype=np.uint64)
-    array = column.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
-    _, offset_buffer, data_buffer = array.buffers()
-    offsets = np.frombuffer(offset_buffer, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
-    first, last = int(offsets[0]), int(offsets[-1])
-    data = np.empty(last - first + _WORD, dtype=np.uint8)
-    data[last - first :] = 0
-    if last > first:
-        data[: last - first] = np.frombuffer(data_buffer, dtype=np.uint8)[first:last]
-    # every byte position read as a little-endian word, without copying
-    words: Hashes = np.ndarray((last - first + 1,), dtype="<u8", buffer=data, strides=(1,))
-    hashes = np.empty(len(array), dtype=np.uint64)
-    for block in _blocks(len(array)):
+    offsets, words = words_of(column, "<u8")
+    hashes = np.empty(len(column), dtype=np.uint64)
+    for block in _blocks(len(column)):
         bounds = offsets[block.start : block.stop + 1]
-        starts, lengths = bounds[:-1] - first, bounds[1:] - bounds[:-1]
+        starts, lengths = bounds[:-1], bounds[1:] - bounds[:-1]
         part = hashes[block]
         np.multiply(lengths.view(np.uint64), _SEED, out=part)
         longest = int(lengths.max())
@@ -151,15 +142,15 @@ def _absorb(hashes: Hashes, words: Hashes, starts: npt.NDArray[np.int64], length
     """Mix `lengths` bytes from `starts` into `hashes`, in place, one word of every row at a time."""
     rows: npt.NDArray[np.intp] | None = None  # which rows still have bytes; None: all of them
     shortest, longest = int(lengths.min()), int(lengths.max())
-    for at in range(0, longest, _WORD):
+    for at in range(0, longest, WORD):
         if shortest <= at:
             more = np.flatnonzero(lengths > at)
             rows = more if rows is None else rows[more]
             starts, lengths = starts[more], lengths[more]
             shortest = int(lengths.min())
         word = words[starts + at if at else starts]
-        if shortest < at + _WORD:
-            word &= _MASKS[longest - at if shortest == longest else np.minimum(lengths - at, _WORD)]
+        if shortest < at + WORD:
+            word &= _MASKS[longest - at if shortest == longest else np.minimum(lengths - at, WORD)]
         word ^= hashes if rows is None else hashes[rows]
         word *= _ROUND
         word ^= word >> _SHIFTS[3]

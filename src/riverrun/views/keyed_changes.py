@@ -14,6 +14,7 @@ import polars as pl
 
 from riverrun.state.equality import equal_values
 from riverrun.state.frames import Mask, beside, index, keep, pick, series
+from riverrun.state.key_order import sort_by_key
 from riverrun.views.layout import DELETE, INSERT, NEW, OLD, OP
 
 # Beside columns of any name: those of rows in flows begin with an underscore or are people's, and are never called so.
@@ -28,7 +29,7 @@ def net(rows: pl.DataFrame, weight: str, key: Sequence[str]) -> pl.DataFrame:
     that remain for one key the last wins. Nulls equal nulls and NaN equals NaN.
     """
     # One sort brings the rows of a key together; it is also the order stores write fastest in.
-    rows = rows.sort(*key, maintain_order=True) if rows.height > 1 else rows
+    rows = sort_by_key(rows, key)
     first = _begins(rows, key)
     fits = _fit(rows, weight, first)
     if not fits.all():

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from riverrun.columns import WEIGHT
 from riverrun.errors import Invalid
-from riverrun.state.order import is_ascending
 from riverrun.views.layout import INSERT, OP, layout_of
 from riverrun.views.spec import ViewSpec
 
@@ -73,18 +72,11 @@ def settle_new(spec: ViewSpec, rows: pa.Table) -> Settled:
     """The same for rows that are all new, each with a key that no other row ever had: there is nothing to compare."""
     import polars as pl
 
+    from riverrun.state.key_order import sort_by_key
+
     layout = layout_of(spec)
-    kept = layout.keep(rows).drop(WEIGHT)
-    if not is_sorted(kept, layout.key):
-        kept = kept.sort(layout.key)
+    kept = sort_by_key(layout.keep(rows).drop(WEIGHT), layout.key)
     return Settled.from_frame(spec, kept.with_columns(pl.lit(INSERT, pl.Int8).alias(OP)))
-
-
-def is_sorted(rows: pl.DataFrame, key: Sequence[str]) -> bool:
-    """Whether rows are known to ascend by their key, which they are only by whole numbers."""
-    if any(rows[name].null_count() or not rows[name].dtype.is_integer() for name in key):
-        return rows.height <= 1
-    return is_ascending(*(rows[name].to_numpy() for name in key))
 
 
 def settled_schema(spec: ViewSpec) -> pa.Schema:
