@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -35,6 +36,7 @@ from riverrun.log.captures import Captures
 if TYPE_CHECKING:
     from riverrun.river import River
 
+_log = logging.getLogger("riverrun.capture")
 _CONFIRM = 1.0  # seconds between two confirmations
 _REPORT = 0.5
 _HEALTH = 1.0
@@ -98,7 +100,8 @@ class Captured:
         self._check_identity()
         found, troubles = self._database.describe(self._request.tables)
         begun = progress.confirmed is not None
-        known = [table for table, one in progress.tables.items() if one.state != "stopped" and begun]
+        self._leave_out({table.id for table in found} | {trouble.table for trouble in troubles})
+        known = [table for table, one in progress.tables.items() if one.state not in ("stopped", "left out") and begun]
         ending = self._ending(troubles, known)
         if not found and not ending:
             raise Conflict(f"capture {self._request.name} has no table to capture: {'; '.join(map(str, troubles))}")
@@ -136,6 +139,22 @@ class Captured:
         self._gauge = self._database.gauge()
         self._health()
         self.tell()
+
+    def _leave_out(self, named: Collection[str]) -> None:
+        """Tables of earlier runs that are not asked for now: what is written to them passes, and nobody keeps it."""
+        there = {table.lower() for table in named}
+        left = [table for table in self._file.value.tables if table.lower() not in there]
+        for table in left:
+            one = self._file.value.tables[table]
+            if one.state not in ("stopped", "left out"):
+                one.state = "left out"
+                _log.warning(
+                    "capture %s leaves out %s, which it had captured; its topic stays as it is",
+                    self._request.name,
+                    table,
+                )
+        if left:
+            self._file.save()
 
     def _ending(self, troubles: Sequence[TableTrouble], known: Sequence[str]) -> list[CapturedTable]:
         """Tables in trouble whose last changes are still to be read, as they were. The others stop now."""
@@ -209,7 +228,17 @@ class Captured:
                 progress.tables[table.id] = TableProgress(state=state)
             elif self._is_asked(table) or (request.snapshot == "always" and begun):
                 progress.tables[table.id] = TableProgress(state="waiting")
+            elif one.state == "left out":
+                self._take_in(table, one)
         self._file.save()
+
+    def _take_in(self, table: CapturedTable, one: TableProgress) -> None:
+        """A table that was left out of a run, and is asked for again: only its rows say what was written meanwhile."""
+        if self._request.snapshot != "never":
+            one.state = "waiting"
+        else:
+            reason = f"{table.id} was left out of an earlier run, and what was written then is not known"
+            self._stopped(TableTrouble(table.id, reason, f"Read it: riverrun capture … --resnapshot {table.id}"))
 
     def _is_asked(self, table: CapturedTable) -> bool:
         """Whether a table is to be read again."""

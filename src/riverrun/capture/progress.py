@@ -21,7 +21,7 @@ class TableProgress(msgspec.Struct):
     """How far the snapshot of a table is. `after` is the key behind which chunk number `chunk` begins, `last` the key it
     ends with (None: the table's end), `since` where the topic ended when the snapshot began."""
 
-    state: str = "waiting"  # "reading", "done", "stopped"
+    state: str = "waiting"  # "reading", "read", "done", "stopped"; "left out": its changes passed by
     chunk: int = 0
     after: list[str] | None = None
     last: list[str] | None = None

@@ -132,7 +132,7 @@ class SqliteSource:
         mine.make_tables()
         before = set(known) if confirmed is not None else self._captured()
         layouts = mine.last_layouts()
-        for name in mine.displaced() - set(self._tables) - set(self._foretold):
+        for name in (mine.displaced() | self._captured()) - set(self._tables) - set(self._foretold):
             mine.drop_triggers(name)  # nobody asks for what they write
         troubles = []
         position = mine.confirmed()
