@@ -87,6 +87,16 @@ def test_rebuilds_and_lost_views(river: River, bucket: str, tmp_path: Path) -> N
         assert len(ObjectFolder(bucket).folders()) == 1
 
 
+def test_another_river_below_the_same_prefix_is_refused(river: River, bucket: str, tmp_path: Path) -> None:
+    river.topic("orders").append(rows(0, 100))
+    process(river, shop())
+    with River(tmp_path / "another", checkpoints=bucket) as other:
+        other.topic("orders", "n bigint, user string", key="user")
+        with pytest.raises(Conflict, match="those of another river, whose views are in .*river/views.db"):
+            other.run(shop())
+    check(river, 100)
+
+
 def test_another_bucket_is_refused_and_another_number_of_shards_is_rebuilt(river: River, bucket: str) -> None:
     river.topic("orders").append(rows(0, 100))
     process(river, shop())

@@ -14,6 +14,7 @@ from riverrun.flow.operators.rule_match import RULE_COLUMNS, RuleMatch
 from riverrun.flow.operators.table import topic_behind
 from riverrun.log.stored_spec import StoredSpec
 from riverrun.log.topic import Topic
+from riverrun.runtime.bucket_owner import refuse_foreign
 from riverrun.runtime.checkpoint import Checkpoint
 from riverrun.runtime.heritage import GONE, was_left
 from riverrun.runtime.home import recall_notes
@@ -54,6 +55,8 @@ def admitted(
     many it is to have, 0: as many as it has."""
     suffix = name.removeprefix(flow.name)
     store.introduce(end.to.suffixed(suffix) for end in flow.views.values() if end.to is not None)
+    if not rebuild:
+        refuse_foreign(checkpoints, store)
     last = store.last(name)
     home = home_of(checkpoints, name, last)
     recall_notes(home)

@@ -26,7 +26,7 @@ _PLAN = re.compile(r"\d{12}-\d{12}")
 
 def place_in_bucket(checkpoints: str, address: str) -> None:
     """Let the homes in a directory have their state below the address of a bucket."""
-    if _bucket_of(checkpoints) != address:
+    if bucket_of(checkpoints) != address:
         durable.make_directory(checkpoints)
         durable.write_file(f"{checkpoints}/{_NOTE}", address)
 
@@ -51,7 +51,7 @@ def home_names(checkpoints: str) -> list[str]:
     found = set()
     with suppress(FileNotFoundError):
         found |= {name for name in os.listdir(checkpoints) if name != _NOTE}
-    bucket = _bucket_of(checkpoints)
+    bucket = bucket_of(checkpoints)
     if bucket is not None:
         found |= set(ObjectFolder(bucket).folders())
     return sorted(found)
@@ -124,11 +124,12 @@ def kept_plans(home: str) -> KeptPlans | None:
 
 
 def _shared(home: str) -> str | None:
-    bucket = _bucket_of(os.path.dirname(home))
+    bucket = bucket_of(os.path.dirname(home))
     return None if bucket is None else f"{bucket}/{os.path.basename(home)}"
 
 
-def _bucket_of(checkpoints: str) -> str | None:
+def bucket_of(checkpoints: str) -> str | None:
+    """The prefix below which homes in a directory have their state; None: they have it there."""
     try:
         with open(f"{checkpoints}/{_NOTE}", encoding="utf-8") as file:
             return file.read()

@@ -21,6 +21,7 @@ from riverrun.log.topic import Start
 from riverrun.position import Position
 from riverrun.river import River
 from riverrun.runtime.admission import Admission, admitted, forgotten, refuse_drained
+from riverrun.runtime.bucket_owner import claim
 from riverrun.runtime.commit import Committer
 from riverrun.runtime.compile.engines import engines_of
 from riverrun.runtime.heritage import GONE, Heritage, refuse_place
@@ -81,6 +82,7 @@ class Run:
         self._next_try: int | None = None
         context = RunContext.open(river, flow, start, suffix, max_rows)
         admission = self._admit(context, rebuild)
+        claim(river.checkpoints, self._store)
         self._context = context.compile(admission.known)
         self._topics = open_outputs(river, flow, self._context.job, self._context.inputs, suffix)
         self._rebuilds = Rebuilds(self._context, self._check_going_on)

@@ -116,6 +116,14 @@ class Incumbent:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreIdentity:
+    """Which store it is, by a number that no other has, and where it is."""
+
+    number: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class ViewProgress:
     """How far a view is: the commit it shows, counted by the store, and the input positions of its topics. It stays there
     when its flow no longer has the view (`kept_up`)."""

@@ -27,7 +27,7 @@ from riverrun.errors import Invalid, not_installed
 from riverrun.position import Position
 from riverrun.store_address import NAMES, StoreAddress
 from riverrun.views.changelog import Change, Cursor
-from riverrun.views.epoch import Epoch, Incumbent, Last, ViewProgress
+from riverrun.views.epoch import Epoch, Incumbent, Last, StoreIdentity, ViewProgress
 from riverrun.views.selection import Selection
 from riverrun.views.spec import ViewSpec
 
@@ -37,6 +37,10 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self._news = threading.Condition()
+
+    @abstractmethod
+    def identity(self) -> StoreIdentity:
+        """Which store this is: one that is made anew in the same place is another one, a copy is not."""
 
     @abstractmethod
     def take_fence(self, flow: str, run: str | None = None) -> int:

@@ -23,7 +23,7 @@ from riverrun.views.changelog import Change, Cursor
 from riverrun.views.derived.marker import DerivedEpoch, misfit
 from riverrun.views.derived.reading import DerivedView
 from riverrun.views.derived.store import DerivedStore, open_derived
-from riverrun.views.epoch import Epoch, Incumbent, Last, ViewProgress
+from riverrun.views.epoch import Epoch, Incumbent, Last, StoreIdentity, ViewProgress
 from riverrun.views.selection import Selection
 from riverrun.views.spec import ViewSpec
 from riverrun.views.store import Store
@@ -63,6 +63,9 @@ class RoutedStore(Store):
     def derived_stores(self) -> list[DerivedStore]:
         """The other stores that some view is in."""
         return [self.derived(to) for to in sorted({spec.to for spec in self.home.views() if spec.to is not None})]
+
+    def identity(self) -> StoreIdentity:
+        return self.home.identity()
 
     def take_fence(self, flow: str, run: str | None = None) -> int:
         stores = []

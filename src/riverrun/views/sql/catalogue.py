@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
@@ -44,7 +45,7 @@ def tables(blob: str) -> list[str]:
     """Statements that create the catalogue; `blob` is what the database calls bytes."""
     return [
         f"create table {COUNTERS} (name text primary key, value bigint not null)",
-        f"insert into {COUNTERS} values ('format', {FORMAT}), ('id', 0)",
+        f"insert into {COUNTERS} values ('format', {FORMAT}), ('id', 0), ('store', {secrets.randbits(62)})",
         f"create table {FLOWS} (flow text, rebuild bigint, fence bigint not null, run text not null,"
         " epoch bigint not null, seq bigint not null, positions text not null,"
         f" manifest {blob}, ledger {blob}, received bigint not null, committed bigint not null,"
@@ -94,6 +95,20 @@ def next_id(db: Transaction) -> int:
     row = db.one(f"select value from {COUNTERS} where name = 'id'")
     assert row is not None
     return int(row[0])
+
+
+def store_number(db: Transaction) -> int | None:
+    """The number that a store was given when it was made."""
+    row = db.one(f"select value from {COUNTERS} where name = 'store'")
+    return None if row is None else int(row[0])
+
+
+def number_store(db: Transaction) -> int:
+    """The number of a store, which is given one now if it has none."""
+    db.run(f"insert into {COUNTERS} values ('store', ?) on conflict do nothing", secrets.randbits(62))
+    number = store_number(db)
+    assert number is not None
+    return number
 
 
 def find_views(db: Transaction, flow: str, rebuild: int = LIVE) -> dict[str, ViewRow]:

@@ -27,6 +27,10 @@ class Database(Protocol):
     """A database that is open, with the catalogue's tables in it. Every error it raises is one of Riverrun's."""
 
     @property
+    def place(self) -> str:
+        """Where the database is, as people on any machine understand it; without secrets."""
+
+    @property
     def tables(self) -> ViewTables:
         """The tables of views' rows."""
 

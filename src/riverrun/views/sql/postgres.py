@@ -59,6 +59,10 @@ class PostgresDatabase:
         with self._errors():
             self._set_up(create)
 
+    @property
+    def place(self) -> str:
+        return f"{self.where}, schema {self._schema}"
+
     def _set_up(self, create: bool) -> None:
         with open_connection(self._url, self._wait) as connection, connection.transaction():
             if connection.info.server_version < _OLDEST:

@@ -7,6 +7,7 @@ One writer at a time, readers beside it in any thread or process (WAL). A commit
 from __future__ import annotations
 
 import os
+import socket
 import sqlite3
 import threading
 import time
@@ -82,6 +83,10 @@ class SqliteDatabase:
             except BaseException:
                 self._writer.close()
                 raise
+
+    @property
+    def place(self) -> str:
+        return f"{os.path.realpath(self.path)} on {socket.gethostname()}"
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(

@@ -16,7 +16,7 @@ from riverrun.position import Position
 from riverrun.store_address import StoreAddress
 from riverrun.views.changelog import Change, Cursor
 from riverrun.views.columns import keep
-from riverrun.views.epoch import Epoch, Incumbent, Last, Positions, ViewProgress, as_position, this_run
+from riverrun.views.epoch import Epoch, Incumbent, Last, Positions, StoreIdentity, ViewProgress, as_position, this_run
 from riverrun.views.selection import Selection, check_count
 from riverrun.views.spec import ViewSpec
 from riverrun.views.sql import catalogue, flow_progress, incumbents
@@ -42,6 +42,14 @@ class SqlStore(Store):
         self._changes = KeptChanges(micros(changes_kept))
         self._commits = Commits(self._tables, self._changes)
         self._rebuilds = TableRebuilds(self._tables, self._changes)
+
+    def identity(self) -> StoreIdentity:
+        with self.database.reading() as db:
+            number = catalogue.store_number(db)
+        if number is None:  # made by an older Riverrun
+            with self.database.writing("") as db:
+                number = catalogue.number_store(db)
+        return StoreIdentity(number, self.database.place)
 
     def take_fence(self, flow: str, run: str | None = None) -> int:
         check_name(flow, "flow")
