@@ -22,6 +22,7 @@ FORBIDDEN = {
     "durable": {"*"},
     "durations": {"*", "-errors"},
     "calendar": {"*", "-durations"},
+    "caches": {"*", "-errors", "-durable"},
     "figures": {"*", "-durations"},
     "columns": {"*", "-errors"},
     "settings": {"*", "-errors", "-durations"},
