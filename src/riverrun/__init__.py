@@ -53,6 +53,7 @@ _MODULES = {
     "TimedOut": "riverrun.errors",
     "Transient": "riverrun.errors",
     "Unavailable": "riverrun.errors",
+    "VersionConflict": "riverrun.errors",
     "Flow": "riverrun.flow",
     "Stream": "riverrun.flow",
     "Table": "riverrun.flow",
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
     from riverrun.errors import TimedOut as TimedOut
     from riverrun.errors import Transient as Transient
     from riverrun.errors import Unavailable as Unavailable
+    from riverrun.errors import VersionConflict as VersionConflict
     from riverrun.flow import Flow as Flow
     from riverrun.flow import Stream as Stream
     from riverrun.flow import Table as Table

@@ -16,6 +16,7 @@ RiverrunError
 │   └── Unverified     expressions.forms: an expression that only Spark computes
 ├── NotFound           a topic, view, group or column that does not exist (also a LookupError)
 ├── Conflict           it exists already and says something else
+│   ├── VersionConflict   a key of a topic has another version than was expected
 │   └── Behind         views.derived.marker: a store of views lacks what was committed before
 ├── OutOfRange         a position that is no longer kept, or beyond the end of the log
 ├── Fenced             a newer run, producer or group member has taken over
@@ -41,7 +42,7 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 _NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
@@ -75,6 +76,25 @@ class NotFound(RiverrunError, LookupError):
 
 class Conflict(RiverrunError):
     """It exists already and says something else."""
+
+
+class VersionConflict(Conflict):
+    """Keys of a topic have other versions than were expected; `versions` has those they have, by key as text."""
+
+    versions: Mapping[str, int] = {}
+
+    @classmethod
+    def of(cls, topic: str, expected: Mapping[str, int], found: Mapping[str, int]) -> VersionConflict:
+        """`found` may have more keys than differ."""
+        differing = {key: count for key, count in found.items() if count != expected[key]}
+        key = next(iter(differing))
+        more = f" (and {len(differing) - 1} other keys)" if len(differing) > 1 else ""
+        error = cls(
+            f"topic {topic}: {key!r} is at version {differing[key]}, not {expected[key]}{more}; nothing was appended",
+            hint="Somebody was faster: read the key again, and decide on what is there now",
+        )
+        error.versions = differing
+        return error
 
 
 class OutOfRange(RiverrunError):

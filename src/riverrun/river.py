@@ -145,6 +145,7 @@ class River:
         archive: str | os.PathLike[str] | Unset | None = UNSET,
         naive: Literal["utc"] | Unset | None = UNSET,
         times: Literal["ms", "s"] | Unset | None = UNSET,
+        versions: bool | Unset = UNSET,
         format: Literal["json", "avro", "arrow"] | Unset | None = UNSET,
     ) -> Topic:
         """Create or open a topic. What is left out is no mismatch; anything that contradicts the topic is an error.
@@ -156,7 +157,8 @@ class River:
         Defaults of a new topic: partitions=4, retention="7 days" (None keeps for ever), compact=False, fsync="batch"
         ("os", or an interval such as "200 ms"), no compression ("lz4"), no archive. Times without a zone are refused,
         unless naive="utc" says that they are UTC, and numbers for times, unless times="ms" or "s" says what they count.
-        `format` is for Kafka: what the values of messages are, "json" if left out.
+        With versions=True, the rows of a key are counted and found by it: `append(expect=)`, `version`, `read(key=)`; then
+        nothing is ever removed. `format` is for Kafka: what the values of messages are, "json" if left out.
         """
         spec = TopicSpec(
             name.name if isinstance(name, TopicSpec | StoredSpec) else name,
@@ -173,6 +175,7 @@ class River:
             archive=archive,
             naive=naive,
             times=times,
+            versions=versions,
             format=format,
         )
         if isinstance(name, TopicSpec | StoredSpec):

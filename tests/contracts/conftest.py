@@ -44,7 +44,7 @@ class Ways:
 
 
 KAFKAS_WAYS = Ways(
-    gaps=True, piecemeal=True, refused=frozenset({"offsets_at", "queue", "compact", "enforce_retention"})
+    gaps=True, piecemeal=True, refused=frozenset({"offsets_at", "queue", "versions", "compact", "enforce_retention"})
 )
 
 

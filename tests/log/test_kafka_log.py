@@ -278,6 +278,7 @@ REFUSED: dict[str, Callable[[River], Any]] = {
     "compact": lambda river: river.topic("k", SCHEMA, key="user").compact(),
     "enforce_retention": lambda river: river.topic("t", SCHEMA).enforce_retention(),
     "archive": lambda river: river.topic("a", SCHEMA, archive="old"),
+    "versions": lambda river: river.topic("v", SCHEMA, key="user", versions=True),
     "fsync": lambda river: river.topic("f", SCHEMA, fsync="os"),
     "repair": lambda river: river.topic("t", SCHEMA).backend.repair(),
     "capture": lambda river: river.capture("sqlite:x.db", ["t"], "c"),

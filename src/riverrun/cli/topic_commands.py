@@ -87,6 +87,10 @@ def create(
         str | None,
         typer.Option(metavar="UNIT", help='"ms" or "s": numbers are times, counted from 1970; refused if left out.'),
     ] = None,
+    versions: Annotated[
+        bool | None,
+        typer.Option("--versions", help="Count the rows of every key and find them by it; none is removed."),
+    ] = None,
     format: Annotated[
         str | None, typer.Option(metavar="KIND", help='On Kafka: "json" (if left out), "avro" or "arrow" messages.')
     ] = None,
@@ -107,6 +111,7 @@ def create(
         "archive": os.path.abspath(archive) if archive else None,
         "naive": naive,
         "times": times,
+        "versions": versions,
         "format": format,
     }
     options = {name: value for name, value in given.items() if value is not None}
@@ -302,6 +307,8 @@ def _kept(topic: dict[str, Any]) -> str:
     if topic["retention_bytes"] is not None:
         limits.append(f"at most {figures.size(topic['retention_bytes'])}")
     text = ", ".join(limits) or "for ever"
+    if topic["versions"]:
+        return f"{text}; rows are counted and found by key (versions)"
     return f"the newest row of every key, {text}" if topic["compact"] else text
 
 

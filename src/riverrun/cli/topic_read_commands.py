@@ -30,6 +30,10 @@ def read(
     ] = "earliest",
     end: Annotated[str, typer.Option(metavar="WHERE", help="Where to stop, the same way.")] = "latest",
     columns: Annotated[str | None, typer.Option(metavar="NAMES", help="Only these: user,amount,_offset.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Only rows of this key, of a topic with versions; several values: JSON."),
+    ] = None,
     limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="Stop after this many rows.")] = None,
     bare: Annotated[bool, typer.Option("--bare", help="With --json: without the columns that begin with _.")] = False,
     json: JsonOption = False,
@@ -41,9 +45,13 @@ def read(
         wanted = [part.strip() for part in columns.split(",")] if columns else None
         if bare and wanted is None:
             wanted = topic.schema.names
-        low, high = topic.offsets(parse_place(start)), topic.offsets(parse_place(end), "latest")
+        first, last = parse_place(start), parse_place(end)
         shown = wanted if json or wanted is None else [*wanted, *(c for c in _MARGIN if c not in wanted)]
-        batches = _first(topic.batches(low, high, shown), limit)
+        if key is None:
+            found = topic.batches(topic.offsets(first), topic.offsets(last, "latest"), shown)
+        else:
+            found = iter(topic.read(first, last, shown, key=_parse_key(topic, key)).to_batches())
+        batches = _first(found, limit)
         printed = sum(_print_json(batch) if json else _print_lines(batch, topic, wanted) for batch in batches)
     if not json and sys.stdout.isatty():
         note(figures.rows(printed))
@@ -67,6 +75,20 @@ def tail(
             now = topic.latest
             _print(topic.read(seen, now), topic, json)
             seen = now
+
+
+def _parse_key(topic: Topic, text: str) -> Any:
+    """A key as it is typed: a string as it is, what else it may be as in JSON, several values as an array."""
+    import msgspec
+    import pyarrow as pa
+
+    kinds = [topic.schema.field(name).type for name in topic.spec.key]
+    if len(kinds) == 1 and pa.types.is_string(kinds[0]):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        return text
 
 
 def _last(topic: Topic, end: Mapping[int, int], number: int) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from riverrun.log.statistics import measure
 from riverrun.log.topic_backend import Summary, TopicBackend
 from riverrun.log.topic_directory import add_schema, load_spec
 from riverrun.log.upkeep import Upkeep
+from riverrun.log.versioned_keys import VersionedKeys
 from riverrun.log.wake import Bell
 from riverrun.settings import Settings
 
@@ -62,11 +64,15 @@ class EmbeddedBackend(TopicBackend):
     def ends(self) -> dict[int, int]:
         return dict(enumerate(self.journal.ends().offsets))
 
-    def append(self, batch: pa.RecordBatch, claim: Claim | None) -> dict[int, int]:
+    def append(
+        self, batch: pa.RecordBatch, claim: Claim | None, expected: Mapping[str, int] | None = None
+    ) -> dict[int, int]:
         self._turn += 1
-        offsets, _ = self.journal.append(
-            encode_batch(batch, self.spec, self.version, turn_of(claim, self._turn)), claim
-        )
+        encoded = encode_batch(batch, self.spec, self.version, turn_of(claim, self._turn))
+        if expected:
+            offsets = self.keys.append(encoded, claim, expected)
+        else:
+            offsets, _ = self.journal.append(encoded, claim)
         if self.journal.rolled:
             self.journal.rolled = False
             self.upkeep.start()
@@ -98,11 +104,29 @@ class EmbeddedBackend(TopicBackend):
         last = self.journal.last_sequence(producer)
         return None if last == NO_SEQUENCE else last
 
+    @cached_property
+    def keys(self) -> VersionedKeys:
+        """Of a topic with versions: where the rows of each key are."""
+        return VersionedKeys(self)
+
+    def rows_of(self, key: str, columns: Sequence[str] | None = None, after: int = 0) -> pa.Table:
+        return self.keys.rows_of(key, columns, after)
+
     def batches(
         self, start: Mapping[int, int], end: Mapping[int, int], columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
+        return self.read(start, end, columns)
+
+    def read(
+        self,
+        start: Mapping[int, int],
+        end: Mapping[int, int],
+        columns: Sequence[str] | None = None,
+        written: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The same, with `written` also rows that are not on the disk yet."""
         decoder = self.decoder(columns)
-        for segment, index, low, high in find_frames(self.journal, start, end):
+        for segment, index, low, high in find_frames(self.journal, start, end, written):
             wanted = index[index["kind"] == ROWS]
             self.know_versions(wanted)
             segment.expect(wanted)

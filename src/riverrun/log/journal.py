@@ -10,7 +10,7 @@ import fcntl
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -62,16 +62,21 @@ class Journal:
         with durable.new_file(segment_path(directory, 1)) as file:
             file.writelines(frames.encode(snapshot_frame(snapshot), Stamp(0, 1), 0, 0, 0, 0))
 
-    def append(self, batch: Sequence[Frame], claim: Claim | None = None) -> tuple[tuple[int, ...], int]:
+    def append(
+        self, batch: Sequence[Frame], claim: Claim | None = None, condition: Callable[[Ends], None] | None = None
+    ) -> tuple[tuple[int, ...], int]:
         """Append the frames as one commit. Gives the ends of all partitions after it, and its number.
 
         With fsync="batch" it returns when the commit is on disk. A repeated sequence gives the ends of the first time; its
-        fence counts all the same.
+        fence counts all the same. `condition` is asked what it says of the journal just before; if it raises, nothing
+        was appended.
         """
         producer = frames.producer_id(claim.name) if claim else NO_PRODUCER
         with self._section() as ends:
             repeated = self._check(claim, producer, ends)
             if repeated is None:
+                if condition is not None:
+                    condition(ends)
                 commit = ends.commit + 1
                 stamp = Stamp(commit, len(batch))
                 if claim:
@@ -130,14 +135,20 @@ class Journal:
         self._check_open()
         return self.board.durable() if self.fsync == "batch" else self.board.written()
 
-    def extent(self) -> tuple[Ends, list[Entry]]:
-        """How far readers may look, and the segments up to there; at least one."""
+    def written(self) -> Ends:
+        """How far the journal is written, which may not be on the disk yet."""
+        self._check_open()
+        return self.board.written()
+
+    def extent(self, written: bool = False) -> tuple[Ends, list[Entry]]:
+        """How far readers may look, or writers, and the segments up to there; at least one."""
+        look = self.written if written else self.ends
         while True:
-            ends = self.ends()
+            ends = look()
             try:
                 entries = self.segments.entries(ends.segment)
             except Corrupt:
-                if self.ends().segment == ends.segment:
+                if look().segment == ends.segment:
                     raise
                 continue  # rolled meanwhile, and already removed by retention
             entries = [entry for entry in entries if entry.first_commit <= ends.segment]

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from riverrun import ddl
 from riverrun.columns import DELETED, KEY, OFFSET, PARTITION, RECEIVED, TIME
 from riverrun.durations import from_micros, micros, to_micros, wall_clock
-from riverrun.errors import Closed
+from riverrun.errors import Closed, VersionConflict
 from riverrun.log import frame as frames
 from riverrun.log.codec import encode_batch, encode_rows
 from riverrun.log.frame import NEVER, NO_SEQUENCE, NO_TIME, PROMISE, ROWS, Frame
@@ -67,6 +67,8 @@ class StoredRows:
         self.received = 0
         self.appends = 0
         self.turn = 0
+        self.keys: dict[str, list[tuple[PlacedFrame, int]]] = {}  # of a topic with versions, the rows of each key
+        self.known = 0  # how many frames are in there
         self.bells: weakref.WeakSet[Bell] = weakref.WeakSet()
         snapshot = SegmentSnapshot(offsets=(0,) * spec.partitions, producers={}, appends=0, received=0)
         self.producers = Producers(snapshot)
@@ -102,10 +104,39 @@ class MemoryBackend(TopicBackend):
         with self._stored.lock:
             return dict(enumerate(self._stored.producers.offsets))
 
-    def append(self, batch: pa.RecordBatch, claim: Claim | None) -> dict[int, int]:
+    def append(
+        self, batch: pa.RecordBatch, claim: Claim | None, expected: Mapping[str, int] | None = None
+    ) -> dict[int, int]:
         self._stored.turn += 1
         turn = turn_of(claim, self._stored.turn)
-        return self._append(encode_batch(batch, self._encoded_as, self.version, turn), claim)
+        return self._append(encode_batch(batch, self._encoded_as, self.version, turn), claim, expected)
+
+    def rows_of(self, key: str, columns: Sequence[str] | None = None, after: int = 0) -> pa.Table:
+        with self._stored.lock:
+            self._find_keys()
+            decoder = self.decoder(columns)
+            rows = [
+                decoder.decode(placed, placed.frame.body, offset, offset + 1)
+                for placed, offset in self._stored.keys.get(key, ())
+                if offset >= after
+            ]
+        return pa.Table.from_batches(rows, schema=decoder.schema)
+
+    def _find_keys(self) -> None:
+        """Know the rows of every key by now."""
+        stored, decoder = self._stored, self.decoder([KEY, OFFSET])
+        for placed in stored.placed[stored.known :]:
+            if placed.frame.kind == ROWS:
+                rows = decoder.decode(placed, placed.frame.body)
+                for key, offset in zip(rows.column(KEY).to_pylist(), rows.column(OFFSET).to_pylist(), strict=True):
+                    stored.keys.setdefault(key, []).append((placed, offset))
+        stored.known = len(stored.placed)
+
+    def _check_versions(self, expected: Mapping[str, int]) -> None:
+        self._find_keys()
+        found = {key: len(self._stored.keys.get(key, ())) for key in expected}
+        if found != expected:
+            raise VersionConflict.of(self.name, expected, found)
 
     def promise(self, partition: int, maxima: Mapping[str, int]) -> dict[int, int]:
         mark = Frame(partition=partition, rows=0, body=b"", body_crc=0, kind=PROMISE, span=1, min_time=NEVER)
@@ -128,7 +159,9 @@ class MemoryBackend(TopicBackend):
         memory = self._stored.producers.memories.get(frames.producer_id(producer))
         return memory.recent[-1].sequence if memory and memory.recent else None
 
-    def _append(self, batch: list[Frame], claim: Claim | None) -> dict[int, int]:
+    def _append(
+        self, batch: list[Frame], claim: Claim | None, expected: Mapping[str, int] | None = None
+    ) -> dict[int, int]:
         if self._closed:
             raise Closed(f"topic {self.name} is closed")
         stored = self._stored
@@ -141,6 +174,8 @@ class MemoryBackend(TopicBackend):
                     if stored.producers.is_raised(producer, claim.fence):
                         stored.producers.note(producer, claim.fence, NO_SEQUENCE, stored.received)
                     return dict(enumerate(repeated))
+            if expected:
+                self._check_versions(expected)
             stored.received = max(stored.received, stored.clock())
             stored.appends += 1
             offsets = stored.producers.offsets

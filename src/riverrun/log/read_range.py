@@ -43,12 +43,15 @@ def check_range(topic: str, start: Mapping[int, int], begins: Mapping[int, int],
             )
 
 
-def find_frames(journal: Journal, start: Mapping[int, int], end: Mapping[int, int]) -> Iterator[IndexedFrames]:
-    """Every segment that has some of the range, with the frames that have it, oldest first.
+def find_frames(
+    journal: Journal, start: Mapping[int, int], end: Mapping[int, int], written: bool = False
+) -> Iterator[IndexedFrames]:
+    """Every segment that has some of the range, with the frames that have it, oldest first. With `written`, also those
+    that are not on the disk yet.
 
     The low end rises when segments were rewritten while they were read: a frame may hold rows given already.
     """
-    ends, pending = journal.extent()
+    ends, pending = journal.extent(written)
     check_range(journal.topic, start, dict(enumerate(pending[0].snapshot.offsets)), dict(enumerate(ends.offsets)))
     low, high = np.full(len(ends.offsets), _BEYOND), np.full(len(ends.offsets), -1)
     for partition, offset in start.items():
@@ -68,7 +71,7 @@ def find_frames(journal: Journal, start: Mapping[int, int], end: Mapping[int, in
         except FileNotFoundError:
             low = np.maximum(low, begins)  # all segments before it are done
             journal.segments.forget()
-            ends, pending = journal.extent()
+            ends, pending = journal.extent(written)
             rest = {p: int(low[p]) for p in start if low[p] < high[p]}
             first = dict(enumerate(pending[0].snapshot.offsets))
             check_range(journal.topic, rest, first, dict(enumerate(ends.offsets)))

@@ -58,6 +58,7 @@ class TopicSpec:
         UNSET  # what numbers for timestamps count, from 1970; None: they are refused
     )
     format: Literal["json", "avro", "arrow"] | Unset | None = UNSET  # of messages, where the log is Kafka
+    versions: bool | Unset = UNSET  # whether rows are counted and found by key
     null_keys: bool | Unset = UNSET  # whether a key of one column may be null, as that of a group in a derived topic
 
     @classmethod
@@ -112,8 +113,8 @@ class TopicSpec:
                 f"topic {self.name} does not exist, and no schema was given to make it",
                 hint='Give one: river.topic("orders", "user string, at timestamp", …)',
             )
-        # The newest row of a key is wanted for ever; age must not remove it.
-        kept = {"retention": None} if self.compact is True else {}
+        # The newest row of a key is wanted for ever, and its first one where they are counted; age must not remove it.
+        kept = {"retention": None} if self.compact is True or self.versions is True else {}
         spec = StoredSpec(**{**kept, **self.declared()})
         spec.check_columns()
         return spec
@@ -136,7 +137,7 @@ class TopicSpec:
                 raise Invalid(f"topic {self.name}: {name} cannot be {value!r}", hint="Give a string")
         if not isinstance(self.archive, str | os.PathLike | Unset | None):
             raise Invalid(f"topic {self.name}: archive cannot be {self.archive!r}", hint="Give a directory")
-        for name in ("compact", "null_keys"):
+        for name in ("compact", "null_keys", "versions"):
             if not isinstance(getattr(self, name), bool | Unset):
                 raise Invalid(f"topic {self.name}: {name} is True or False, not {getattr(self, name)!r}")
 

@@ -36,10 +36,11 @@ class StoredSpec:
     times: str | None = None
     format: str | None = None  # of messages, where the log is Kafka
     null_keys: bool = False
+    versions: bool = False
 
     def options(self) -> dict[str, Any]:
         """Everything but the schema, as JSON can hold it; `TopicSpec` takes it back."""
-        absent = {"schema", *(["format"] if self.format is None else [])}
+        absent = {"schema", *(["format"] if self.format is None else []), *([] if self.versions else ["versions"])}
         plain = {name: value for name, value in asdict(self).items() if name not in absent}
         return {n: value.total_seconds() if isinstance(value, timedelta) else value for n, value in plain.items()}
 
@@ -60,6 +61,25 @@ class StoredSpec:
             raise Invalid(f"topic {self.name}: the key names a column twice")
         if self.compact and not self.key:
             raise Invalid(f"topic {self.name}: compaction keeps the newest row of every key, so it needs a key")
+        if self.versions:
+            self._check_versions()
+
+    def _check_versions(self) -> None:
+        """A key's version is how many rows it has ever had, so none may go."""
+        if not self.key or self.null_keys:
+            raise Invalid(f"topic {self.name}: versions are counted by key, so it needs one, without nulls")
+        kept = (
+            ("compact", self.compact),
+            ("retention", self.retention),
+            ("retention_bytes", self.retention_bytes),
+            ("archive", self.archive),
+        )
+        for option, value in kept:
+            if value:
+                raise Invalid(
+                    f"topic {self.name}: with versions=True every row stays, so there is no {option}",
+                    hint=f"Leave {option} out",
+                )
 
     def _roles(self) -> Iterator[tuple[str, str, frozenset[str]]]:
         yield from (("key", name, KEY_TYPES) for name in self.key)

@@ -13,10 +13,12 @@ from weakref import WeakSet
 import pyarrow as pa
 
 from riverrun.calls import answering
+from riverrun.columns import OFFSET
 from riverrun.durations import Duration, seconds
 from riverrun.errors import Invalid, OutOfRange
 from riverrun.habits import TOPIC_METHODS
 from riverrun.log.captures import Captures
+from riverrun.log.keys import check_expected, key_texts, read_key, tombstone
 from riverrun.log.packing import Packing
 from riverrun.log.partitioner import partition_of
 from riverrun.log.producers import check_producer, claim_of
@@ -115,16 +117,28 @@ class Topic:
         return self.backend.ends()
 
     def append(
-        self, rows: Any, producer: str | None = None, sequence: int | None = None, fence: int | None = None
+        self,
+        rows: Any,
+        producer: str | None = None,
+        sequence: int | None = None,
+        fence: int | None = None,
+        expect: Mapping[Any, int] | None = None,
     ) -> Position:
         """Append rows (a dict, a list of dicts, an Arrow, Polars or pandas table) and give the position after them.
 
         All of them or none, in every partition. With a producer, a repeated sequence has no effect and gives the first
-        position again; an older fence is refused.
+        position again; an older fence is refused. Of a topic with versions, `expect` says how many rows keys have by now:
+        where that is not so, `VersionConflict`, and nothing is appended.
         """
         claim = claim_of(producer, sequence, fence)
         batch = self.checked(rows)
-        return self._position(self.backend.append(batch, claim)) if batch.num_rows else self.latest
+        expected = check_expected(self, expect) if expect else None
+        return self._position(self.backend.append(batch, claim, expected)) if batch.num_rows else self.latest
+
+    def version(self, key: Any) -> int:
+        """How many rows a key has ever had, tombstones too, in a topic with versions; 0 for one that has none."""
+        (text,) = key_texts(self, [key])
+        return int(self.backend.rows_of(text, [OFFSET]).num_rows)
 
     def checked(self, rows: Any) -> pa.RecordBatch:
         """The rows as `append` would write them, or the error it would give. Nothing is written."""
@@ -159,13 +173,18 @@ class Topic:
         """Write a tombstone: the key has no row any more."""
         if not self.spec.key:
             raise Invalid(f"topic {self.name} has no key, so there is nothing to delete by")
-        values = key if isinstance(key, list | tuple) else [key]
-        if len(values) != len(self.spec.key):
-            raise Invalid(f"topic {self.name}: the key is {list(self.spec.key)}, {len(values)} values were given")
-        return self.append({**dict(zip(self.spec.key, values, strict=True)), "_deleted": True})
+        return self.append(tombstone(self, key))
 
-    def read(self, start: Start = None, end: Start = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows from `start` to before `end` (positions or times) as one table, with the hidden columns at its end."""
+    def read(
+        self, start: Start = None, end: Start = None, columns: Sequence[str] | None = None, *, key: Any = None
+    ) -> pa.Table:
+        """All rows from `start` to before `end` (positions or times) as one table, with the hidden columns at its end.
+
+        With `key`, those of one key of a topic with versions: found by an index, and also when they are written and not on
+        the disk yet.
+        """
+        if key is not None:
+            return read_key(self, key, start, end, columns)
         while True:
             first = self.offsets(start)
             try:
@@ -272,6 +291,7 @@ class Topic:
             "offsets": sum(last.values()) - sum(first.values()),
             **self.backend.statistics(),
             **{name: options[name] for name in _DESCRIBED},
+            "versions": self.spec.versions,
             **({} if captured is None else {"captured": captured}),
         }
 
@@ -279,6 +299,8 @@ class Topic:
         """Keep the newest row of every key. Gives how many rows were kept and removed."""
         if not self.spec.key:
             raise Invalid(f"topic {self.name} has no key, so no row replaces another", hint="Use retention instead")
+        if self.spec.versions:
+            raise Invalid(f"topic {self.name} counts the rows of every key, so that all of them stay")
         return self.backend.compact()
 
     def enforce_retention(self) -> dict[str, int]:

@@ -124,14 +124,22 @@ class TopicBackend(ABC):
         """The offsets that the next rows will get. Cheap: readers ask again and again."""
 
     @abstractmethod
-    def append(self, batch: pa.RecordBatch, claim: Claim | None) -> dict[int, int]:
+    def append(
+        self, batch: pa.RecordBatch, claim: Claim | None, expected: Mapping[str, int] | None = None
+    ) -> dict[int, int]:
         """Append rows, at least one, that `Topic.checked` gave. Gives the ends after them.
 
         A row goes to the partition of its key, as `riverrun.log.partitioner` has it; rows without a key go to any one.
         For a sequence that the producer has appended already, nothing is appended and the ends are those after the
         first time (or of the oldest append that is still known). Raises Fenced if a newer fence of the producer is
-        known, DiskFull if there is no room.
+        known, DiskFull if there is no room. Of a topic with versions, `expected` says how many rows keys must have by
+        now, written or not yet on the disk; else VersionConflict says how many they have. A repeat is not asked for it.
         """
+
+    @abstractmethod
+    def rows_of(self, key: str, columns: Sequence[str] | None = None, after: int = 0) -> pa.Table:
+        """The rows of a key in a topic with versions, from offset `after` of its partition on, in order: all that were
+        written, perhaps not on the disk yet. How many others there are does not matter much."""
 
     @abstractmethod
     def promise(self, partition: int, maxima: Mapping[str, int]) -> dict[int, int]:

@@ -98,7 +98,12 @@ class KafkaBackend(TopicBackend):
             raise self._gone() from None
         return {partition: offset << self.row_bits for partition, offset in found.items()}
 
-    def append(self, batch: pa.RecordBatch, claim: Claim | None) -> dict[int, int]:
+    def rows_of(self, key: str, columns: Sequence[str] | None = None, after: int = 0) -> pa.Table:
+        raise refusal("versions", f"topic {self.name}")
+
+    def append(
+        self, batch: pa.RecordBatch, claim: Claim | None, expected: Mapping[str, int] | None = None
+    ) -> dict[int, int]:
         self._turn += 1
         turn = turn_of(claim, self._turn)
         if claim is None:

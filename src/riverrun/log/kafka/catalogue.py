@@ -191,6 +191,8 @@ def _format(spec: TopicSpec) -> str:
 def _check(spec: TopicSpec) -> None:
     """Refuse what topics on Kafka cannot be."""
     subject = f"topic {spec.name}"
+    if spec.versions is True:
+        raise refusal("versions", subject)
     if not isinstance(spec.archive, Unset) and spec.archive is not None:
         raise refusal("archive", subject)
     if not isinstance(spec.fsync, Unset) and spec.fsync != "batch":

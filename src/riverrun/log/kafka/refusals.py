@@ -23,6 +23,10 @@ REFUSALS = {
         "Kafka moves a group on by offsets, not message by message",
         "Use topic.consumer, or keep the queue's topic in a river without log=",
     ),
+    "versions": Refusal(
+        "Kafka neither counts the messages of a key nor finds them by it",
+        "Keep the topic in a river without log=, and riverrun mirror it to Kafka",
+    ),
     "compact": Refusal(
         "the broker compacts when it likes", "Make the topic with compact=True; the broker's settings say how soon"
     ),
