@@ -19,7 +19,7 @@ BASE = datetime(2026, 1, 1, tzinfo=UTC)
 
 WHAT_IT_IS = {"name", "spec", "schema", "partitions", "times", "settings", "describe"}
 WRITING = {"append", "checked", "advance", "delete", "producer", "last_sequence", "raise_fence"}
-READING = {"read", "read_offsets", "batches", "summaries", "consumer", "queue", "wait", "attach"}
+READING = {"read", "read_offsets", "batches", "summaries", "version", "consumer", "queue", "wait", "attach"}
 POSITIONS = {"first_received", "earliest", "latest", "begins", "ends", "offsets", "offsets_at", "check_range"}
 KEEPING = {"compact", "enforce_retention", "close"}
 
