@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from riverrun.failpoints import Crashed, arm
+
 DIALECTS = pytest.mark.parametrize("any_shop", ["postgresql", "mariadb", "sqlite"], indirect=True)
 
 
@@ -51,3 +53,29 @@ def test_a_table_that_is_left_out_has_no_triggers_any_more(file_shop):
     _write(file_shop)
     triggers = "select distinct tbl_name from sqlite_master where type = 'trigger'"
     assert file_shop.sql(triggers) == [("users",)]
+
+
+def _orders(shop):
+    return {key: row["total"] for key, row in shop.replica(f"{shop.schema}orders").items()}
+
+
+@DIALECTS
+@pytest.mark.parametrize("place", ["capture.noted", "capture.fenced"])
+def test_changes_from_before_a_table_was_left_out_do_not_undo_what_is_read_again(any_shop, place):
+    shop = any_shop
+    shop.sql("create table users (id int primary key, name varchar(20))")
+    shop.sql("create table orders (id int primary key, total int)")
+    shop.sql("insert into orders values (1, 10), (2, 20)")
+    shop.once("users", "orders")
+    shop.sql(
+        "update orders set total = 15 where id = 2; insert into orders values (9, 90); delete from orders where id = 1"
+    )
+    arm(f"{place}=crash")
+    with pytest.raises(Crashed):
+        shop.once("users")
+    arm("")
+    shop.sql(
+        "update orders set total = 21 where id = 2; delete from orders where id = 9; insert into orders values (1, 11)"
+    )
+    shop.once("users", "orders")
+    assert _orders(shop) == {1: 11, 2: 21}
