@@ -136,3 +136,19 @@ def test_a_table_of_a_file_that_is_gone_is_the_one_it_was_however_it_is_written(
     shop.sql("insert into orders values (1, 10); drop table orders")
     assert shop.once("users", "ORDERS")["tables"]["orders"]["state"] == "stopped"
     assert _orders(shop) == {1: 10}
+
+
+@DIALECTS
+def test_without_snapshots_a_table_of_which_nothing_was_captured_begins_with_what_comes(any_shop):
+    shop = any_shop
+    shop.sql("create table users (id int primary key, name varchar(20))")
+    shop.sql("create table orders (id int primary key, total int)")
+    shop.once("users", "orders", snapshot="never")
+    shop.once("users", snapshot="never")
+    shop.sql("insert into orders values (1, 10)")
+    shop.once("users", snapshot="never")
+    told = shop.once("users", "orders", snapshot="never")["tables"]
+    assert {one["state"] for one in told.values()} == {"streaming"}
+    shop.sql("insert into orders values (2, 20)")
+    shop.once("users", "orders", snapshot="never")
+    assert _orders(shop) == {2: 20}
