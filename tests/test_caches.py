@@ -6,10 +6,12 @@ import os
 import tempfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from riverrun.caches import cache_directory
 from riverrun.errors import Unavailable
+from riverrun.state.file_cache import FileCache
 
 
 @pytest.fixture
@@ -45,3 +47,13 @@ def test_a_link_that_lies_in_its_place_is_not_followed(homeless: Path, tmp_path:
     homeless.symlink_to(tmp_path)
     with pytest.raises(Unavailable, match="others can write there"):
         cache_directory()
+
+
+def test_a_cache_that_cannot_be_made_keeps_nobody_from_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    (tmp_path / "no directory").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "no directory"))
+    cache = FileCache(cache_directory(), 100)
+    cache.keep("a", pa.py_buffer(b"abc"))
+    assert cache.find("a") is None

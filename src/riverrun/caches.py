@@ -32,4 +32,6 @@ def _own(path: str) -> str:
             raise Unavailable(
                 f"{path} is to be the cache, and others can write there", hint="Remove it, or set XDG_CACHE_HOME"
             ) from None
+    except OSError:
+        pass  # on a disk that is full or read only there is no cache: who needs it is told by what it does there
     return path

@@ -19,6 +19,7 @@ _KINDS = {
     pl.Int64: st.integers(-(1 << 63), (1 << 63) - 1),
     pl.Int8: st.integers(-128, 127),
     pl.UInt64: st.integers(0, (1 << 64) - 1),
+    pl.Int128: st.integers(-(1 << 126), 1 << 126),
     pl.Boolean: st.booleans(),
     pl.Float64: st.floats(),
     pl.Datetime("us", "UTC"): st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)),

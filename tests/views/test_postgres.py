@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import signal
+import socket
 import tempfile
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -384,3 +385,17 @@ def test_a_store_from_before_is_read_by_who_may_not_create(store, schema, admin)
     finally:
         admin.execute(f"drop owned by {login}")
         admin.execute(f"drop role {login}")
+
+
+def test_databases_of_one_name_behind_two_ports_are_two_places() -> None:
+    first = shared_server()
+    second = Server(Path(tempfile.mkdtemp(prefix="rr-pg-")), settings="-F -c port=5433")
+    try:
+        places = set()
+        for server, port in ((first, 5432), (second, 5433)):
+            with open_store(server.url + f"&port={port}") as store:
+                places.add(store.identity().place.replace(str(server.directory), "here"))
+        assert len(places) == 2
+        assert all(socket.gethostname() in place for place in places)  # no other machine has this socket
+    finally:
+        second.remove()

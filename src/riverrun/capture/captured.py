@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -100,11 +100,14 @@ class Captured:
         self._check_identity()
         found, troubles = self._database.describe(self._request.tables)
         begun = progress.confirmed is not None
-        self._leave_out({table.id for table in found} | {trouble.table for trouble in troubles})
-        known = [table for table, one in progress.tables.items() if one.state not in ("stopped", "left out") and begun]
+        named = {*(table.id for table in found), *(trouble.table for trouble in troubles)}
+        going_on = [name for name, one in progress.tables.items() if one.state not in ("stopped", "left out")]
+        known = [name for name in going_on if name in named and begun]
         ending = self._ending(troubles, known)
         if not found and not ending:
             raise Conflict(f"capture {self._request.name} has no table to capture: {'; '.join(map(str, troubles))}")
+        self._refuse_unknown([*found, *ending])
+        self._leave_out([name for name in going_on if name not in named])
         if isinstance(self._database, BookmarkedSource) and progress.bookmark is not None:
             self._database.recall(progress.bookmark)
         position, lost = self._database.prepare(known, progress.confirmed)
@@ -140,21 +143,22 @@ class Captured:
         self._health()
         self.tell()
 
-    def _leave_out(self, named: Collection[str]) -> None:
-        """Tables of earlier runs that are not asked for now: what is written to them passes, and nobody keeps it."""
-        there = {table.lower() for table in named}
-        left = [table for table in self._file.value.tables if table.lower() not in there]
-        for table in left:
-            one = self._file.value.tables[table]
-            if one.state not in ("stopped", "left out"):
-                one.state = "left out"
-                _log.warning(
-                    "capture %s leaves out %s, which it had captured; its topic stays as it is",
-                    self._request.name,
-                    table,
-                )
-        if left:
+    def _leave_out(self, tables: Sequence[str]) -> None:
+        """Tables of earlier runs that are not asked for now: what is written to them passes, and nobody keeps it. Noted
+        before the source is told of it, and not by a run that is refused."""
+        for table in tables:
+            self._file.value.tables[table].state = "left out"
+            _log.warning(
+                "capture %s leaves out %s, which it had captured; its topic stays as it is", self._request.name, table
+            )
+        if tables:
             self._file.save()
+
+    def _refuse_unknown(self, tables: Sequence[CapturedTable]) -> None:
+        """`Conflict` where a table is to be read again that is none of these."""
+        unknown = self._again - {name for table in tables for name in (table.id, table.parts[-1])} - {ALL}
+        if unknown:
+            raise Conflict(f"capture {self._request.name} has no table {', '.join(sorted(unknown))} to read again")
 
     def _ending(self, troubles: Sequence[TableTrouble], known: Sequence[str]) -> list[CapturedTable]:
         """Tables in trouble whose last changes are still to be read, as they were. The others stop now."""
@@ -218,9 +222,7 @@ class Captured:
 
     def _plan_snapshots(self, tables: Sequence[CapturedTable], ending: Sequence[CapturedTable], begun: bool) -> None:
         progress, request = self._file.value, self._request
-        unknown = self._again - {name for table in [*tables, *ending] for name in (table.id, table.parts[-1])} - {ALL}
-        if unknown:
-            raise Conflict(f"capture {request.name} has no table {', '.join(sorted(unknown))} to read again")
+        self._refuse_unknown([*tables, *ending])
         for table in tables:
             one = progress.tables.get(table.id)
             if one is None:
@@ -236,6 +238,8 @@ class Captured:
         """A table that was left out of a run, and is asked for again: only its rows say what was written meanwhile."""
         if self._request.snapshot != "never":
             one.state = "waiting"
+        elif not any(self._destinations[table.id].topic.ends().values()):
+            one.state = "done"  # it begins with what comes, as it would have
         else:
             reason = f"{table.id} was left out of an earlier run, and what was written then is not known"
             self._stopped(TableTrouble(table.id, reason, f"Read it: riverrun capture … --resnapshot {table.id}"))

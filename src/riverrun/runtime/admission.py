@@ -55,8 +55,7 @@ def admitted(
     many it is to have, 0: as many as it has."""
     suffix = name.removeprefix(flow.name)
     store.introduce(end.to.suffixed(suffix) for end in flow.views.values() if end.to is not None)
-    if not rebuild:
-        refuse_foreign(checkpoints, store)
+    refuse_foreign(checkpoints, store.identity, rebuild)
     last = store.last(name)
     home = home_of(checkpoints, name, last)
     recall_notes(home)

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
 
-from riverrun.errors import Conflict, Unavailable
+from riverrun.errors import Conflict, Corrupt, Unavailable
 from riverrun.object_folder import ObjectFolder
 from riverrun.runtime.home import bucket_of
-from riverrun.views import Store
+from riverrun.views import Store, StoreIdentity
 
 _NOTE = ".owner"  # nobody calls a flow so
 
@@ -25,7 +26,7 @@ _NOTE = ".owner"  # nobody calls a flow so
 class _Owner(msgspec.Struct, frozen=True):
     """A river, by its view store, where that is, and where its own directory is."""
 
-    store: int
+    store: int | None
     views: str
     directory: str
 
@@ -34,15 +35,21 @@ class _Owner(msgspec.Struct, frozen=True):
         return self.store == other.store or self.views == other.views or self.directory == other.directory
 
 
-def refuse_foreign(checkpoints: str, store: Store) -> None:
-    """`Conflict` where the state of flows is in a bucket, below a prefix that is another river's."""
+def refuse_foreign(checkpoints: str, views: Callable[[], StoreIdentity], rebuild: bool = False) -> None:
+    """`Conflict` where the state of flows is in a bucket, below a prefix that is another river's. A `rebuild` takes it over,
+    but for one that is inside of another's, or around it. Nothing is changed."""
     bucket = bucket_of(checkpoints)
     if bucket is None:
         return
-    owner = _read(bucket)
+    try:
+        owner = _read(bucket)
+    except Corrupt:
+        if not rebuild:
+            raise
+        return
     if owner is None:
         _refuse_overlap(bucket)
-    elif not owner.is_followed_by(_this(checkpoints, store)):
+    elif not rebuild and not owner.is_followed_by(_river(checkpoints, views())):
         raise Conflict(
             f"the flows in {bucket} are those of another river, whose views are in {owner.views}",
             hint="Give this river a prefix of its own (checkpoints). If those views are given up and this river takes"
@@ -53,8 +60,13 @@ def refuse_foreign(checkpoints: str, store: Store) -> None:
 def claim(checkpoints: str, store: Store) -> None:
     """From now on the prefix is that of the river with this store."""
     bucket = bucket_of(checkpoints)
-    if bucket is not None and _read(bucket) != (mine := _this(checkpoints, store)):
-        ObjectFolder(bucket).write(_NOTE, msgspec.json.encode(mine))
+    if bucket is None:
+        return
+    mine = _river(checkpoints, store.identity(number=True))
+    with suppress(Corrupt):
+        if _read(bucket) == mine:
+            return
+    ObjectFolder(bucket).write(_NOTE, msgspec.json.encode(mine))
 
 
 def _refuse_overlap(bucket: str) -> None:
@@ -71,8 +83,7 @@ def _refuse_overlap(bucket: str) -> None:
                 )
 
 
-def _this(checkpoints: str, store: Store) -> _Owner:
-    views = store.identity()
+def _river(checkpoints: str, views: StoreIdentity) -> _Owner:
     return _Owner(views.number, views.place, f"{os.path.realpath(checkpoints)} on {socket.gethostname()}")
 
 
@@ -81,3 +92,8 @@ def _read(bucket: str) -> _Owner | None:
         return msgspec.json.decode(ObjectFolder(bucket).read(_NOTE), type=_Owner)
     except FileNotFoundError:
         return None
+    except msgspec.MsgspecError as error:
+        raise Corrupt(
+            f"{bucket}/{_NOTE}, which says whose the prefix is, cannot be read ({error})",
+            hint="Remove it if no other river has this prefix: the next run writes it again",
+        ) from None

@@ -15,12 +15,13 @@ from riverrun.log.topic import Topic
 from riverrun.position import Position
 from riverrun.river import River
 from riverrun.runtime.admission import admitted, check_declared, check_rule_tables, refuse_unusable
+from riverrun.runtime.bucket_owner import refuse_foreign
 from riverrun.runtime.compile.engines import plan_engines
 from riverrun.runtime.heritage import GONE, was_left
 from riverrun.runtime.manifest import Manifest, computation
 from riverrun.runtime.status import ComputedBy
 from riverrun.settings import Settings
-from riverrun.views import Last, ViewSpec
+from riverrun.views import Last, ViewSpec, identity_of_none
 
 Fate = Literal["unchanged", "new", "changed", "refused", "gone"]
 What = Literal["starts", "resumes", "rebuilds", "refused"]
@@ -79,6 +80,7 @@ def plan_flow(flow: Flow, river: River | None) -> FlowPlan:
                 shards = river.settings.shards
                 anew = admitted(flow.name, flow, river.store, river.checkpoints, inputs, shards=shards).anew
             else:  # the store would be made by looking into it; a run finds it empty
+                refuse_foreign(river.checkpoints, lambda: identity_of_none(river.views_address))
                 anew = GONE if was_left(river.checkpoints, flow.name, last) else None
             run = "rebuilds" if anew else "resumes" if last.epoch else "starts"
             if anew:

@@ -82,12 +82,12 @@ class Run:
         self._next_try: int | None = None
         context = RunContext.open(river, flow, start, suffix, max_rows)
         admission = self._admit(context, rebuild)
-        claim(river.checkpoints, self._store)
         self._context = context.compile(admission.known)
         self._topics = open_outputs(river, flow, self._context.job, self._context.inputs, suffix)
         self._rebuilds = Rebuilds(self._context, self._check_going_on)
         heritage = self._find_heritage(admission.home, alerts_from)
         say_takeover(self.name, self._store, bool(admission.anew or heritage))
+        claim(river.checkpoints, self._store)
         self._query: EpochQuery
         if admission.anew or heritage:
             why = admission.anew or (GONE if alerts_from is None else f"begins its topics and alerts at {alerts_from}")

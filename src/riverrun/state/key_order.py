@@ -11,6 +11,9 @@ from riverrun.state.frames import Mask, numbers, present, take
 from riverrun.state.order import Integers, is_ascending, lexicographic
 from riverrun.state.words import WORD, words_of
 
+_NUMBERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
+"""Those of NumPy; it has none of 128 bits."""
+
 _MOST_WORDS = 4
 """Longer strings take more sorts than Polars takes time."""
 
@@ -32,12 +35,15 @@ def sort_by_key(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
 def _as_integers(column: pl.Series) -> list[Integers] | None:
     """Integers that are in the order of the values, one column after the other; None of types that have none."""
     kind = column.dtype
+    is_number = kind in _NUMBERS or kind.is_temporal()
+    if not is_number and kind not in (pl.Boolean, pl.String, pl.Binary):
+        return None
     there = present(column)
-    if kind.is_integer() or (kind.is_temporal() and not kind.is_nested()):
+    if is_number:
         values = [numbers(column)]
     elif kind == pl.Boolean:
         values = [numbers(column).astype(np.uint8)]
-    elif kind in (pl.String, pl.Binary):
+    else:
         offsets, words = words_of(column, ">u8")
         lengths = offsets[1:] - offsets[:-1]
         if there is not None:  # what lies under a null is anything
@@ -45,8 +51,6 @@ def _as_integers(column: pl.Series) -> list[Integers] | None:
         if lengths.max() > WORD * _MOST_WORDS:
             return None
         values = [*_words(offsets[:-1], lengths, words), lengths]
-    else:
-        return None
     return values if there is None else [there.astype(np.uint8), *(_without_nulls(part, there) for part in values)]
 
 

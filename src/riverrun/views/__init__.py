@@ -5,11 +5,11 @@ people use). Stores: `sql`, in SQLite or PostgreSQL; `derived`, views of a flow 
 """
 
 from riverrun.views.changelog import Change
-from riverrun.views.epoch import Epoch, Incumbent, Last
+from riverrun.views.epoch import Epoch, Incumbent, Last, StoreIdentity
 from riverrun.views.selection import Condition, Selection
 from riverrun.views.settled import Settled, settle
 from riverrun.views.spec import ViewSpec
-from riverrun.views.store import Store, open_store
+from riverrun.views.store import Store, identity_of_none, open_store
 from riverrun.views.view import Snapshot, View
 
 __all__ = [
@@ -22,8 +22,10 @@ __all__ = [
     "Settled",
     "Snapshot",
     "Store",
+    "StoreIdentity",
     "View",
     "ViewSpec",
+    "identity_of_none",
     "open_store",
     "settle",
 ]

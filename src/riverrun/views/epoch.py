@@ -117,9 +117,9 @@ class Incumbent:
 
 @dataclass(frozen=True, slots=True)
 class StoreIdentity:
-    """Which store it is, by a number that no other has, and where it is."""
+    """Which store it is, by a number that no other has (None: it has none yet), and where it is."""
 
-    number: int
+    number: int | None
     place: str
 
 

@@ -39,8 +39,9 @@ class Store(ABC):
         self._news = threading.Condition()
 
     @abstractmethod
-    def identity(self) -> StoreIdentity:
-        """Which store this is: one that is made anew in the same place is another one, a copy is not."""
+    def identity(self, *, number: bool = False) -> StoreIdentity:
+        """Which store this is: one that is made anew in the same place is another one, a copy is not. One that an older
+        Riverrun made has no number before somebody asks for a `number`, which is written down."""
 
     @abstractmethod
     def take_fence(self, flow: str, run: str | None = None) -> int:
@@ -259,6 +260,13 @@ def open_store(
     except ImportError as error:
         raise not_installed("a view store in PostgreSQL", error, "postgres") from None
     return SqlStore(PostgresDatabase(where, read=read, create=create), changes_kept)
+
+
+def identity_of_none(file: str) -> StoreIdentity:
+    """What is known of a store in a file before it is made."""
+    from riverrun.views.sql.sqlite import place_of
+
+    return StoreIdentity(None, place_of(file))
 
 
 def refusal(view: str, to: str | None, what: str, hint: str | None = None) -> Invalid:

@@ -47,15 +47,17 @@ def find_tables(
     before: Mapping[str, Sequence[str]],
 ) -> tuple[list[SqliteTable], list[TableTrouble]]:
     """The tables by their names (SQLite knows no case), and why some cannot be captured. A table without a primary key,
-    and for which no key is named, has the key that it had `before`."""
+    and for which no key is named, has the key that it had `before`; one that is gone is called as it was then."""
     there = {name.lower(): (name, sql or "") for name, sql in db.execute(_TABLES) if not name.startswith(OWN)}
     found: list[SqliteTable] = []
     troubles: list[TableTrouble] = []
     named = {table.lower(): key for table, key in keys.items()}
+    called = {name.lower(): name for name in before}
     for given in wanted:
         if given.lower() not in there:
             names = sorted(name for name, _ in there.values())
-            troubles.append(TableTrouble(given, f"there is no table {given}", did_you_mean(given, names)))
+            was = given if given in before else called.get(given.lower(), given)
+            troubles.append(TableTrouble(was, f"there is no table {given}", did_you_mean(given, names)))
             continue
         name, sql = there[given.lower()]
         outcome = _look(db, name, sql, named.get(given.lower()), before.get(name, ()), decimal)

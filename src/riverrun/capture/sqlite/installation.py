@@ -169,6 +169,13 @@ class Installation:
             self._db.execute(row_sql(self.names, table, number, str(UPDATE), f"({key}) in ({touched})").rstrip("; "))
         self._db.execute(mark_sql(self.names, number, MARK))
 
+    def void(self, table: str) -> None:
+        """Let the changes of a table that are still there be of no row: what came after them is not known."""
+        mine = [number for number, layout in self.layouts().items() if layout.table == table]
+        if mine:
+            numbers = ", ".join(map(str, mine))
+            self._db.execute(f"update {quote(self.names.changes)} set op = {MARK} where layout in ({numbers})")
+
     def mark(self, layout: int) -> None:
         """Let a change of no row stand where a table began to look different."""
         self._db.execute(mark_sql(self.names, layout, MARK))
@@ -263,6 +270,8 @@ def brought_up_to_date(
     last = installation.last_layouts().get(table.name)
     there = installation.installed()
     if table.name not in known:
+        if last is not None and there.get(last.number) != {table.name}:
+            installation.void(table.name)
         return installation.install(table)
     if last is None or there.get(last.number) != {table.name}:
         installation.drop_triggers(table.name)  # a table that was renamed has them now, and this is another one

@@ -109,10 +109,10 @@ class SqliteSource:
 
     def remembered(self, troubles: Sequence[TableTrouble], known: Sequence[str]) -> dict[str, CapturedTable]:
         with reading(self._db, f"{self._path} cannot be read"):
-            layouts = {name.lower(): one for name, one in self._installation.last_layouts().items() if name in known}
+            layouts = {name: one for name, one in self._installation.last_layouts().items() if name in known}
         found = {}
         for trouble in troubles:
-            layout = layouts.get(trouble.table.lower())
+            layout = layouts.get(trouble.table)
             if layout is not None and layout.key:
                 found[trouble.table] = layout.captured
                 self._foretold[layout.table] = trouble

@@ -64,8 +64,8 @@ class RoutedStore(Store):
         """The other stores that some view is in."""
         return [self.derived(to) for to in sorted({spec.to for spec in self.home.views() if spec.to is not None})]
 
-    def identity(self) -> StoreIdentity:
-        return self.home.identity()
+    def identity(self, *, number: bool = False) -> StoreIdentity:
+        return self.home.identity(number=number)
 
     def take_fence(self, flow: str, run: str | None = None) -> int:
         stores = []

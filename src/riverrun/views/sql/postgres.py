@@ -17,7 +17,15 @@ from riverrun.views.sql import catalogue
 from riverrun.views.sql.catalogue import COUNTERS, LIVE, VIEWS
 from riverrun.views.sql.conditions import quoted
 from riverrun.views.sql.database import Transaction
-from riverrun.views.sql.postgres_connection import LOCK_WAIT, READ, as_riverrun, connect, open_connection, place_of
+from riverrun.views.sql.postgres_connection import (
+    LOCK_WAIT,
+    READ,
+    as_riverrun,
+    connect,
+    open_connection,
+    place_of,
+    server_of,
+)
 from riverrun.views.sql.postgres_login import HINT, OWNER_HINT, grant_schema, is_superuser, login_of, refuse_powers
 from riverrun.views.sql.postgres_tables import PostgresTables, PostgresTransaction
 from riverrun.views.sql.query_message import Question, packed
@@ -59,10 +67,6 @@ class PostgresDatabase:
         with self._errors():
             self._set_up(create)
 
-    @property
-    def place(self) -> str:
-        return f"{self.where}, schema {self._schema}"
-
     def _set_up(self, create: bool) -> None:
         with open_connection(self._url, self._wait) as connection, connection.transaction():
             if connection.info.server_version < _OLDEST:
@@ -72,6 +76,7 @@ class PostgresDatabase:
                 self._create(connection)
             elif not _is_there(connection, COUNTERS):
                 raise NotFound(f"the view store {self.where} has no views yet")
+            self.place = f"{server_of(connection)}, schema {self._schema}"
             row = connection.execute(f"select value from {COUNTERS} where name = 'format'").fetchone()
             catalogue.check_format(row[0] if row else 0, f"the view store {self.where}, schema {self._schema},")
             if create and self.tables.reader is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import psycopg
 
 from riverrun.errors import Busy, DiskFull, Invalid, RiverrunError, TimedOut, Transient, Unavailable
@@ -14,6 +16,7 @@ _FULL = "53100"
 _CANCELED = "57014"
 _LOCKED = "55P03"
 _MAY_PASS = ("08", "40", "53", "57P", "58")  # connection, conflict, resources, shutdown, system
+_HERE = ("", "localhost", "127.0.0.1", "::1")
 _REFUSED = ("28", "42501", "3D")  # password, privilege, no such database
 
 
@@ -44,6 +47,13 @@ def place_of(url: str) -> str:
     except psycopg.Error:
         raise Invalid("not a PostgreSQL connection string", hint="Write postgresql://user@host/database") from None
     return f"{parts.get('host', 'localhost')}/{parts.get('dbname', parts.get('user', ''))}"
+
+
+def server_of(connection: psycopg.Connection) -> str:
+    """The database behind a connection, as people on any machine understand it."""
+    info = connection.info
+    here = f" on {socket.gethostname()}" if info.host.startswith(("/", "@")) or info.host in _HERE else ""
+    return f"{info.host}:{info.port}/{info.dbname}{here}"
 
 
 def as_riverrun(error: psycopg.Error, where: str) -> RiverrunError:

@@ -86,7 +86,7 @@ class SqliteDatabase:
 
     @property
     def place(self) -> str:
-        return f"{os.path.realpath(self.path)} on {socket.gethostname()}"
+        return place_of(self.path)
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -225,6 +225,11 @@ class SqliteDatabase:
 
     def concerns(self) -> list[tuple[str, str]]:
         return []
+
+
+def place_of(path: str) -> str:
+    """Where a file is, as people on any machine understand it."""
+    return f"{os.path.realpath(path)} on {socket.gethostname()}"
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

@@ -43,13 +43,13 @@ class SqlStore(Store):
         self._commits = Commits(self._tables, self._changes)
         self._rebuilds = TableRebuilds(self._tables, self._changes)
 
-    def identity(self) -> StoreIdentity:
+    def identity(self, *, number: bool = False) -> StoreIdentity:
         with self.database.reading() as db:
-            number = catalogue.store_number(db)
-        if number is None:  # made by an older Riverrun
+            known = catalogue.store_number(db)
+        if known is None and number:
             with self.database.writing("") as db:
-                number = catalogue.number_store(db)
-        return StoreIdentity(number, self.database.place)
+                known = catalogue.number_store(db)
+        return StoreIdentity(known, self.database.place)
 
     def take_fence(self, flow: str, run: str | None = None) -> int:
         check_name(flow, "flow")
