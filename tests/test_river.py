@@ -29,7 +29,7 @@ def elsewhere(river: River) -> Iterator[River]:
 
 
 def test_secrets_in_an_address_are_in_no_error(tmp_path: Path) -> None:
-    """L3: a refused address was printed with its password."""
+    """A refused address was printed with its password."""
     with pytest.raises(Invalid, match="checkpoints: an address in s3:// has no login. Give it by") as refused:
         River(tmp_path / "river", checkpoints="s3a://ADALOVELACE:hunter2@bucket/flows")
     assert "hunter2" not in str(refused.value)

@@ -84,7 +84,7 @@ def test_query(riverrun: Any, river: River) -> None:
 
 
 def test_headings_are_text(riverrun: Any, river: River) -> None:
-    """L6: a name of a column was read as markup, and control characters in it reached the terminal."""
+    """A name of a column was read as markup, and control characters in it reached the terminal."""
     shown = riverrun("view", "query", "select 1 as '[/nope]', 2 as '\x1b[31mred'").out
     assert "[/nope]" in shown
     assert "\\x1b[31mred" in shown
@@ -92,7 +92,7 @@ def test_headings_are_text(riverrun: Any, river: River) -> None:
 
 
 def test_errors_are_text(riverrun: Any, river: River) -> None:
-    """M3: what an event brought along was written to the terminal as it was."""
+    """What an event brought along was written to the terminal as it was."""
     failed = riverrun("view", "query", "select * from '\x1b]0;pwned\x07'")
     assert "\\x1b]0;pwned\\x07" in failed.error
     assert "\x1b" not in failed.error

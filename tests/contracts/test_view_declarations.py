@@ -47,7 +47,7 @@ def test_names_that_cannot_be(name):
 
 @pytest.mark.parametrize("name", ODD)
 def test_flows_that_cannot_be(store, name):
-    """L8: a name becomes part of paths and addresses, whoever gives it."""
+    """A name becomes part of paths and addresses, whoever gives it."""
     for declare in (lambda: revenue(flow=name), lambda: store.take_fence(name), lambda: store.raise_fence(name, 1)):
         with pytest.raises(Invalid, match="cannot be the name of a flow"):
             declare()
