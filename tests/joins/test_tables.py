@@ -314,7 +314,7 @@ def test_a_full_join_is_looked_up_by_its_visible_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "full"])
-def test_numbers_that_their_common_type_cannot_hold_are_rounded_as_spark_does(how: str) -> None:
+def test_a_join_of_numbers_that_their_common_type_cannot_hold_rounds_as_spark_does(how: str) -> None:
     """One long beyond 2^53, or one wide decimal, is no reason to stop."""
     flow = rr.Flow("mixed")
     a, b = flow.table("a", "k int, x long", key="k"), flow.table("b", "k int, x double", key="k")

@@ -50,7 +50,7 @@ def children() -> set[int]:
     [LONG_CALL, f"select n as a0, {ALIASES} from totals where at > '2026-01-01'", f"{LARGE} select count(*) from n"],
     ids=["in one function", "in sqlglot", "in many steps"],
 )
-def test_the_deadline_holds_wherever_the_time_goes(store, sql):
+def test_the_deadline_of_a_query_holds_wherever_its_time_goes(store, sql):
     """The limit of the SQL box covered neither sqlglot nor one long call of a function."""
     begun = time.monotonic()
     with pytest.raises(TimedOut, match=r"longer than 0\.2 s"):
@@ -69,7 +69,7 @@ def test_the_deadline_holds_wherever_the_time_goes(store, sql):
     ],
     ids=["one value", "many bytes", "many rows", "on the way"],
 )
-def test_memory_is_limited_and_this_process_keeps_its_own(store, sql, why):
+def test_the_memory_of_a_query_is_limited_and_this_process_keeps_its_own(store, sql, why):
     """31 characters took 2 GB of the flow's process."""
     before = psutil.Process().memory_info().rss
     with pytest.raises(Invalid, match=why):
