@@ -224,7 +224,7 @@ def test_rows_that_take_too_long_to_find_are_given_up(
     monkeypatch.setattr(view_routes, "_PATIENCE", 0.0001)
     answer = http.get("/views/totals", params={"order": "-total"})
     assert answer.status_code == 504
-    assert "longer than" in answer.json()["error"]
+    assert "stopped a query that took too long" in answer.json()["error"]
 
 
 def test_numbers_of_any_length_are_no_defect(http: httpx.Client, totals: CommittedFlow) -> None:
