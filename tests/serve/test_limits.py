@@ -21,7 +21,8 @@ from riverrun.serve import body, connections, guard
 from riverrun.serve.backend import Backend
 from riverrun.serve.connections import Complaints
 from riverrun.serve.flows import Flows
-from riverrun.serve.pages import history
+from riverrun.serve.pages import alerts_page, groups_page, history, rules_page, topics_page
+from riverrun.serve.pages.shell import Asked
 from riverrun.serve.problems import Refused
 from riverrun.serve.rate_limit import RateLimit
 from riverrun.serve.server import Background
@@ -198,6 +199,28 @@ def test_the_dashboard_opens_no_more_topics_than_leaves_files_to_requests(
         assert len(seen.ends) == 5
         assert len(os.listdir("/proc/self/fd")) - before <= 25 + 3
         backend.close()
+
+
+def test_pages_about_all_topics_leave_none_of_them_open(river: River) -> None:
+    for i in range(12):
+        river.topic(f"t{i:02}", "n bigint", fsync="os")
+    with River(river.path) as served:
+        backend = Backend(served)
+        seen = history.History(backend, Flows(backend))
+        before = files_of(river)
+        for page in (topics_page, rules_page, groups_page, alerts_page):
+            page.draw(seen, Asked("/"))
+            assert files_of(river) == before, page.__name__
+        backend.close()
+
+
+def files_of(river: River) -> list[str]:
+    """What this process has open of the river's topics."""
+    opened: list[str] = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):
+            opened.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return sorted(one for one in opened if one.startswith(f"{river.path}/topics/"))
 
 
 def test_a_server_without_files_left_says_so_and_calls_it_no_defect(
