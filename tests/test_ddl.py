@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -76,16 +78,21 @@ def test_rendering_is_canonical() -> None:
 
 
 @pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [("str", "string"), ("text", "string"), ("float64", "double"), ("int64", "bigint"), ("datetime", "timestamp")],
+)
+def test_types_of_python_and_numpy_are_answered_with_ours(theirs: str, ours: str) -> None:
+    message = f"schema: unknown type '{theirs}' of 'a' at character 3 of 'a {theirs}'. Write {ours}"
+    with pytest.raises(Invalid, match=f"^{re.escape(message)}$"):
+        ddl.parse(f"a {theirs}")
+
+
+@pytest.mark.parametrize(
     ("written", "message"),
     [
         ("", "schema: no columns at character 1 of ''. Write \"user string, at timestamp\""),
         ("a", "schema: expected the type of 'a', found the end at character 2 of 'a'"),
-        ("a str", "schema: unknown type 'str' of 'a' at character 3 of 'a str'. Write string"),
-        ("a float64", "schema: unknown type 'float64' of 'a' at character 3 of 'a float64'. Write double"),
-        ("a datetime", "schema: unknown type 'datetime' of 'a' at character 3 of 'a datetime'. Write timestamp"),
-        ("a int64", "schema: unknown type 'int64' of 'a' at character 3 of 'a int64'. Write bigint"),
         ("a varchar", "schema: varchar of 'a' has no length at character 10 of 'a varchar'. Write string"),
-        ("a text", "schema: unknown type 'text' of 'a' at character 3 of 'a text'. Write string"),
         ("a strng", "schema: unknown type 'strng' of 'a' at character 3 of 'a strng'. Did you mean 'string'?"),
         ("a int b int", "schema: expected ',' after column 'a', found 'b' at character 7 of 'a int b int'"),
         ("a int,", "schema: expected a column name, found the end at character 7 of 'a int,'"),

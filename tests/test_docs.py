@@ -12,10 +12,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psycopg2
 import pytest
 
+from conftest import Riverrun
 from postgres_server import logical_server
 from riverrun.cli.new_command import template
 from riverrun.cli.reference import cli_page, settings_page
@@ -187,6 +189,20 @@ def test_the_quickstart_shows_the_flow_of_the_starter_project() -> None:
     docstring, _, code = template("flow.py").partition("\n\n")
     assert docstring.startswith('"""')
     assert shown == code
+
+
+def test_the_order_that_the_quickstart_calls_late_has_corrected_its_minute() -> None:
+    names: dict[str, Any] = {}
+    exec("\n".join(blocks(ROOT / "docs" / "quickstart.md", "python")), names)
+    assert names["result"].ledger_of("window")["corrected"] == 1
+    assert names["result"].ledger_of("window")["late_dropped"] == 0
+
+
+def test_the_quickstart_goes_on_in_the_directory_that_a_new_project_names(riverrun: Riverrun) -> None:
+    """Whoever follows both has one river."""
+    [made, *_] = [lines for lines in blocks(ROOT / "docs" / "quickstart.md", "console") if "riverrun new" in lines]
+    assert made == "$ riverrun new shop\n$ cd shop\n"
+    assert "Next: cd shop && riverrun run flow.py\n" in riverrun("new", "shop").out
 
 
 @pytest.mark.parametrize(("name", "written"), [("cli.md", cli_page), ("settings.md", settings_page)])

@@ -129,7 +129,7 @@ def test_a_group_whose_rows_were_removed_before_it_read_them(river: str, monkeyp
 
 
 def test_a_river_that_others_can_enter(river: str) -> None:
-    """M6: everybody on the machine could read all events, and freeze all writers."""
+    """Everybody on the machine could read all events, and freeze all writers."""
     assert named(list(examine(river)), "privacy") == []
     os.chmod(river, 0o755)
     [check] = named(list(examine(river)), "privacy")
@@ -155,7 +155,6 @@ def test_state_and_views_elsewhere_are_looked_at(river: str, tmp_path: Path, mon
 
 
 def test_a_login_of_views_that_may_do_everything(river: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H3: the doctor says so."""
     monkeypatch.setenv("RIVERRUN_VIEWS", shared_server().url)
     with open_store(shared_server().url):
         pass

@@ -21,7 +21,7 @@ def name(requirement: str) -> str:
 
 
 def test_nothing_is_fetched_without_a_hash() -> None:
-    """L7: the build backend came from the index, newest and unchecked, and so did the tool that makes the lock."""
+    """The build backend came from the index, newest and unchecked, and so did the tool that makes the lock."""
     installing = [
         line for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines() if "pip install" in line
     ]

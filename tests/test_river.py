@@ -10,9 +10,11 @@ from subprocess import Popen
 import pytest
 
 from riverrun import failpoints
+from riverrun.doctor import examine
 from riverrun.errors import Closed, Invalid, NotFound
 from riverrun.failpoints import Crashed
 from riverrun.river import River
+from riverrun.views import open_store
 
 
 @pytest.fixture
@@ -29,11 +31,35 @@ def elsewhere(river: River) -> Iterator[River]:
 
 
 def test_secrets_in_an_address_are_in_no_error(tmp_path: Path) -> None:
-    """L3: a refused address was printed with its password."""
+    """A refused address was printed with its password."""
     with pytest.raises(Invalid, match="checkpoints: an address in s3:// has no login. Give it by") as refused:
         River(tmp_path / "river", checkpoints="s3a://ADALOVELACE:hunter2@bucket/flows")
     assert "hunter2" not in str(refused.value)
     assert "ADALOVELACE" not in str(refused.value)
+
+
+@pytest.mark.parametrize("log", ["kafka://ada:hunter2@host", "rabbit://ada:hunter2@host"])
+def test_secrets_in_the_address_of_a_log_are_in_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str
+) -> None:
+    monkeypatch.setenv("RIVERRUN_LOG", log)
+    with pytest.raises(Invalid, match="Write kafka://HOST:9092") as refused:
+        River(tmp_path / "river")
+    assert "hunter2" not in str(refused.value)
+    checks = list(examine(str(tmp_path / "river")))
+    assert "failed" in {check.status for check in checks}
+    assert "hunter2" not in str(checks)
+
+
+def test_the_login_that_only_reads_views_is_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    empty = open_store(tmp_path / "views.db")
+    monkeypatch.setattr("riverrun.views.open_store", lambda *given, **named: opened.append((*given, named)) or empty)
+    monkeypatch.setenv("RIVERRUN_VIEWS", "postgresql://owner@host/db")
+    monkeypatch.setenv("RIVERRUN_VIEWS_READ", "postgresql://viewer@host/db")
+    with River(tmp_path / "river") as river:
+        assert river.store
+    assert opened == [("postgresql://owner@host/db", {"read": "postgresql://viewer@host/db"})]
 
 
 @pytest.mark.parametrize("place", ["prepared", "written"])

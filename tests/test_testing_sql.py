@@ -92,7 +92,7 @@ def test_rows_keep_their_order() -> None:
         ("reverse(s)", "e\u0301!", "!\u0301e"),
     ],
 )
-def test_odd_text_is_what_spark_makes_of_it(sql: str, given: str, wanted: object) -> None:
+def test_odd_letters_and_spaces_are_what_spark_makes_of_them(sql: str, given: str, wanted: object) -> None:
     """Letters with several capitals, a space that is none for Spark, and signs that combine."""
     table = pa.table({"s": [given]})
     assert compute([sql], table).column(0).to_pylist() == [wanted]

@@ -44,15 +44,18 @@ from riverrun.alerts.retry import Undelivered
         "::127.0.0.1",
         "64:ff9b::7f00:1",
         "64:ff9b:1::1",
-        "3fff::1",
-        "2606:4700::5efe:7f00:1",
-        "2606:4700::200:5efe:a00:1",
-        "fe80::5efe:808:808",
         "2002:7f00:1::",
         "2001:0:4136:e378:8000:63bf:80ff:fffe",
     ],
 )
 def test_what_is_not_public(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["3fff::1", "2606:4700::5efe:7f00:1", "2606:4700::200:5efe:a00:1", "fe80::5efe:808:808"]
+)
+def test_addresses_of_documentation_and_private_ones_inside_of_isatap_are_not_public(address: str) -> None:
     assert not is_public(address)
 
 

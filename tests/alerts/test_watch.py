@@ -127,6 +127,12 @@ def test_failing_and_waiting_only_when_it_lasts(scene: WatchedRiver) -> None:
     assert "waits: the store is away" in scene.last()
 
 
+def test_control_characters_of_an_event_do_not_reach_an_operator(scene: WatchedRiver) -> None:
+    """What a run fails with may quote a value, and a value anything."""
+    scene.passes(1, state="failed", reason="the value 'x\x1b]0;pwned\x07\nSubject: all is well' is no number")
+    assert scene.last().endswith(r"the value 'x\x1b]0;pwned\x07\nSubject: all is well' is no number")
+
+
 def test_a_failure_is_told_while_the_run_ends(receiver: Receiver, river: River) -> None:
     object.__setattr__(river.settings, "alert_to", (receiver.url,))
     alerts, run = Alerts(river, Flow("shop")), FakeRun()

@@ -136,9 +136,19 @@ def test_the_exit_code_tells_a_pipeline_what_a_run_would_do(riverrun: Any, river
     assert riverrun("plan", "shop.py").code == 0
     assert riverrun("plan", "shop.py", "--exit-code").code == 3
     Path("shop.py").write_text(HEAD.replace("amount double", "amount int") + TOTALS)
+    assert riverrun("plan", "shop.py").code == riverrun("plan", "shop.py", "--exit-code").code == 1
+
+
+def test_a_column_that_the_topic_has_in_another_type_is_refused_with_the_way_on(riverrun: Any, river: River) -> None:
+    leave(river, TOTALS)
+    Path("shop.py").write_text(HEAD.replace("amount double", "amount int") + TOTALS + MINUTES)
     refused = riverrun("plan", "shop.py")
     assert refused.code == 1
+    assert refused.out.startswith(
+        "shop is at epoch 1; a run is refused\n  shop.py:5: column 'amount' of topic orders is double, not int. "
+    )
     assert 'Declare it as double and use with_columns(amount="cast(amount as int)")' in refused.out
+    assert "not computed, the run is refused" in refused.out
     assert "computed from the log" not in refused.out
 
 

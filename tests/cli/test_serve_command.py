@@ -57,7 +57,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def test_tokens_in_a_file_that_commands_do_not_read_are_pointed_out(start: Start, tmp_path: Path) -> None:
-    """L12: who had put them into riverrun.toml served without any, and did not learn it."""
+    """Who had put them into riverrun.toml served without any, and did not learn it."""
     (tmp_path / "riverrun.toml").write_text('river = "river"\ntokens_file = "tokens"\n')
     process, _ = start("--port", "0")
     process.send_signal(signal.SIGTERM)

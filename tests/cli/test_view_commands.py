@@ -83,16 +83,16 @@ def test_query(riverrun: Any, river: River) -> None:
     assert "4" in riverrun("view", "query", "select sum(n) as total from totals").out
 
 
-def test_headings_are_text(riverrun: Any, river: River) -> None:
-    """L6: a name of a column was read as markup, and control characters in it reached the terminal."""
+def test_names_of_columns_are_neither_markup_nor_control_characters_at_a_terminal(riverrun: Any, river: River) -> None:
+    """A name of a column was read as markup, and control characters in it reached the terminal."""
     shown = riverrun("view", "query", "select 1 as '[/nope]', 2 as '\x1b[31mred'").out
     assert "[/nope]" in shown
     assert "\\x1b[31mred" in shown
     assert "\x1b" not in shown
 
 
-def test_errors_are_text(riverrun: Any, river: River) -> None:
-    """M3: what an event brought along was written to the terminal as it was."""
+def test_control_characters_in_an_error_do_not_reach_the_terminal(riverrun: Any, river: River) -> None:
+    """What an event brought along was written to the terminal as it was."""
     failed = riverrun("view", "query", "select * from '\x1b]0;pwned\x07'")
     assert "\\x1b]0;pwned\\x07" in failed.error
     assert "\x1b" not in failed.error

@@ -24,7 +24,7 @@ EARLIEST, LATEST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59,
 @pytest.mark.parametrize("column", ["at", "seen", "visits", "_time"])
 @pytest.mark.parametrize("rows", [1, 100])
 @pytest.mark.parametrize("as_text", [True, False])
-def test_rows_with_such_a_time_are_refused_by_row_and_column(
+def test_a_time_outside_the_years_1_to_9999_is_refused_by_row_and_column(
     log: Log, text: str, column: str, rows: int, as_text: bool
 ) -> None:
     topic = log.topic(schema=SCHEMA)
@@ -37,7 +37,7 @@ def test_rows_with_such_a_time_are_refused_by_row_and_column(
 
 
 @pytest.mark.parametrize("column", ["at", "day", "local", "seen", "visits"])
-def test_arrow_tables_with_such_a_time_are_refused(log: Log, column: str) -> None:
+def test_an_arrow_table_with_a_time_outside_the_years_1_to_9999_is_refused(log: Log, column: str) -> None:
     topic = log.topic(schema=SCHEMA)
     kind = topic.schema.field(column).type
     with pytest.raises(Invalid, match=rf"row 1, column '{column}': a time outside"):
@@ -46,7 +46,7 @@ def test_arrow_tables_with_such_a_time_are_refused(log: Log, column: str) -> Non
 
 
 @pytest.mark.parametrize("column", ["at", "seen", "visits"])
-def test_a_producer_refuses_such_a_time_when_it_is_sent(log: Log, column: str) -> None:
+def test_a_producer_refuses_a_time_outside_the_years_1_to_9999_when_it_is_sent(log: Log, column: str) -> None:
     topic = log.topic(schema=SCHEMA)
     moment = datetime.fromisoformat(BEFORE)
     with topic.producer() as producer:
@@ -56,12 +56,12 @@ def test_a_producer_refuses_such_a_time_when_it_is_sent(log: Log, column: str) -
     assert topic.read().num_rows == 1
 
 
-def test_a_promise_of_such_a_time_is_refused(log: Log) -> None:
+def test_a_promise_of_a_time_outside_the_years_1_to_9999_is_refused(log: Log) -> None:
     with pytest.raises(Invalid, match="outside the years 1 to 9999"):
         log.topic(schema=SCHEMA, partitions=1).advance(0, datetime.fromisoformat(BEFORE))
 
 
-def test_rows_that_are_there_already_are_read_as_the_first_and_the_last_time(log: Log) -> None:
+def test_times_outside_the_years_1_to_9999_that_a_log_has_already_are_read_as_the_first_and_the_last(log: Log) -> None:
     topic = log.topic(schema=SCHEMA, time="at", partitions=1)
     topic.append({"user": "ada", "at": datetime(2026, 1, 1, tzinfo=UTC)})
     topic.backend.append(planted(topic), None)
@@ -79,7 +79,7 @@ def test_rows_that_are_there_already_are_read_as_the_first_and_the_last_time(log
 
 
 @pytest.mark.uses("queue")
-def test_a_queue_hands_them_out(log: Log) -> None:
+def test_a_queue_hands_out_rows_whose_times_are_outside_the_years_1_to_9999(log: Log) -> None:
     topic = log.topic(schema=SCHEMA, partitions=1)
     topic.backend.append(planted(topic), None)
     with topic.queue("workers") as queue:

@@ -40,14 +40,14 @@ ODD = ["riverrun:flows", "", "x" * 201, "a\0b", "..", "a/b", "totals\n", "<scrip
 
 
 @pytest.mark.parametrize("name", ["sqlite_x", "pg_x", *ODD])
-def test_names_that_cannot_be(name):
+def test_names_of_views_that_could_be_paths_or_markup_are_refused(name):
     with pytest.raises(Invalid):
         revenue(name=name)
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_flows_that_cannot_be(store, name):
-    """L8: a name becomes part of paths and addresses, whoever gives it."""
+def test_names_of_flows_that_could_be_paths_or_markup_are_refused(store, name):
+    """A name becomes part of paths and addresses, whoever gives it."""
     for declare in (lambda: revenue(flow=name), lambda: store.take_fence(name), lambda: store.raise_fence(name, 1)):
         with pytest.raises(Invalid, match="cannot be the name of a flow"):
             declare()

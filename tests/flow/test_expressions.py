@@ -130,6 +130,18 @@ WINDOWS = "is about other rows too (a window function). Use .window(â€¦), .top(â
         ("amount as a", "'amount as a' has a name of its own. Only select takes \"â€¦ as name\""),
         (":limit", "':limit' has a parameter. Put the value into the text"),
         ("*", "'*' has a star inside"),
+        ("  ", "an expression is empty"),
+    ],
+)
+def test_what_is_not_one_row_and_one_value_is_refused(sql: str, message: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        read(sql)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
         ("amount >", "cannot read 'amount >': at its end something more is missing"),
         ("(amount", "cannot read '(amount': at its end ')' is missing"),
         ("amount >> > 5 and", "cannot read 'amount >> > 5 and': '>' at character 11 is not expected"),
@@ -137,10 +149,9 @@ WINDOWS = "is about other rows too (a window function). Use .window(â€¦), .top(â
         ("amount => 5", "cannot read 'amount => 5': '=>' at character 8 is not expected. Write >="),
         ("n ? 1 : 2", "cannot read 'n ? 1 : 2': '?' at character 3 is not expected. Write \"case when"),
         ("user = 'x", 'cannot read "user = \'x": '),
-        ("  ", "an expression is empty"),
     ],
 )
-def test_what_is_not_one_row_and_one_value_is_refused(sql: str, message: str) -> None:
+def test_a_mistake_in_an_expression_is_shown_where_it_is_with_what_to_write(sql: str, message: str) -> None:
     with pytest.raises(Invalid) as caught:
         read(sql)
     assert str(caught.value).startswith(message)

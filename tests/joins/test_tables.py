@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import riverrun as rr
 from oracles.histories import CRASHES, Epoch, Kept, Tables, check_every_epoch, counted, crashing, histories
-from oracles.orders import ORDERS, SCHEMA, examples
+from oracles.orders import ORDERS, SCHEMA, at, examples
 from riverrun.testing import Crash, Delete, assert_same_as_batch, assert_same_batching, run_flow
 from riverrun.views import Epoch as ViewEpoch
 from riverrun.views import View, ViewSpec, open_store
@@ -314,7 +314,7 @@ def test_a_full_join_is_looked_up_by_its_visible_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "full"])
-def test_numbers_that_their_common_type_cannot_hold_are_rounded_as_spark_does(how: str) -> None:
+def test_a_join_of_numbers_that_their_common_type_cannot_hold_rounds_as_spark_does(how: str) -> None:
     """One long beyond 2^53, or one wide decimal, is no reason to stop."""
     flow = rr.Flow("mixed")
     a, b = flow.table("a", "k int, x long", key="k"), flow.table("b", "k int, x double", key="k")
@@ -332,6 +332,22 @@ def test_numbers_that_their_common_type_cannot_hold_are_rounded_as_spark_does(ho
     assert [(row["k"], row["k_right"]) for row in result.views["floats"]] == [(1, 1), (2, 2)]
     pairs = [(row["k"], row["k_right"]) for row in result.views["decimals"]]
     assert pairs == ([(2, 2)] if how == "inner" else [(1, None), (2, 2)])
+
+
+def test_joins_of_streams_lookups_and_as_of_round_a_long_beyond_2_to_the_53_too() -> None:
+    flow = rr.Flow("mixed")
+    asked = flow.stream("asked", "k int, x long, at timestamp", time="at")
+    told = flow.stream("told", "x double, y int, at timestamp", time="at")
+    for name, joined in {
+        "streams": asked.join(told, on="x", within="1 minute"),
+        "lookup": asked.join(told.latest("x"), on="x"),
+        "as_of": asked.as_of(told.latest("x"), on="x"),
+    }.items():
+        flow.view(name, joined.select("k", "y"))
+    moment = at(0)
+    steps = [{"told": [{"x": 2.0**53, "y": 7, "at": moment}]}, {"asked": [{"k": 1, "x": 2**53 + 1, "at": moment}]}]
+    views = run_flow(flow, steps).views
+    assert views["streams"] == views["lookup"] == views["as_of"] == [{"k": 1, "y": 7}]
 
 
 def test_full_joins_of_full_joins() -> None:

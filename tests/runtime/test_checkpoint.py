@@ -97,7 +97,7 @@ def test_settled_plans_are_those_that_were_computed(tmp_path):
 
 @pytest.mark.parametrize("lost", [1, 2, 4])
 @pytest.mark.parametrize("text", ["", "v1\n", "\0" * 20])
-def test_marks_that_lost_their_content_are_not_needed(tmp_path, caplog, lost, text):
+def test_marks_of_finished_epochs_that_a_power_cut_emptied_are_not_needed(tmp_path, caplog, lost, text):
     """After a power cut the newest files that Spark did not sync are there by name only."""
     checkpoint = write(tmp_path, 4, 4)
     for epoch in range(5 - lost, 5):
@@ -113,7 +113,7 @@ def test_marks_that_lost_their_content_are_not_needed(tmp_path, caplog, lost, te
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_metadata_that_lost_its_content_is_written_again(tmp_path, there):
+def test_metadata_that_a_power_cut_emptied_is_written_again(tmp_path, there):
     checkpoint = write(tmp_path, 2, 2)
     metadata = tmp_path / "checkpoint/metadata"
     metadata.write_text("") if there else metadata.unlink()
@@ -125,7 +125,7 @@ def test_metadata_that_lost_its_content_is_written_again(tmp_path, there):
 
 
 @pytest.mark.parametrize("stored", [0, 1])
-def test_a_plan_that_lost_its_content_before_anything_took_effect_is_made_again(tmp_path, stored):
+def test_a_plan_that_a_power_cut_emptied_before_anything_took_effect_is_made_again(tmp_path, stored):
     checkpoint = write(tmp_path, stored + 1, stored)
     (tmp_path / f"checkpoint/offsets/{stored}").write_text("")
     checkpoint.check(store_at(stored))

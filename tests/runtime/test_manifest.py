@@ -8,7 +8,7 @@ from riverrun.errors import Corrupt
 from riverrun.runtime.manifest import Manifest
 
 
-def test_every_flipped_bit_is_named() -> None:
+def test_every_flipped_bit_of_a_manifest_is_named() -> None:
     """It holds small state as it is: a flipped bit there would be a wrong view."""
     manifest = Manifest(3, 2, {"n": {"0": {"version": 3, "tables": {"t": {"tail": b"rows"}}}}}, {"n": "f"})
     whole = manifest.encode()

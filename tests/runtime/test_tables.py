@@ -15,7 +15,17 @@ from riverrun.flow import Flow
 from riverrun.flow.aggregates import avg, count, distinct, max, min, quantile, stddev, sum
 from riverrun.flow.stream import Stream
 from riverrun.flow.windows import correct, session, tumbling
-from riverrun.testing import Append, Crash, Delete, Process, assert_same_as_batch, assert_same_batching, run_flow
+from riverrun.log.partitioner import partition_of
+from riverrun.testing import (
+    Advance,
+    Append,
+    Crash,
+    Delete,
+    Process,
+    assert_same_as_batch,
+    assert_same_batching,
+    run_flow,
+)
 
 SEEDS = st.integers(0, 99)
 USERS = "user string, city string, age int"
@@ -185,6 +195,41 @@ def test_of_a_topic_read_twice_the_table_sees_tombstones_and_the_stream_does_not
         ("stream-users", "topic", 2, 2, 0),
         ("table-users", "in", 3, 3, 1),
     ]
+
+
+def test_the_ledger_counts_a_tombstone_as_a_row_of_its_topic_and_a_promise_as_none() -> None:
+    flow = Flow("people")
+    flow.view("users", flow.table("users", "user string, at timestamp", key="user", time="at"))
+    row = {"user": "ada", "at": at(1)}
+    found = run_flow(flow, [{"users": [row]}, Delete("users", "ada"), Advance("users", 0, at(60)), Process()])
+    topic, kernel = found.ledger
+    for entry in (topic, kernel):
+        assert (entry["read"], entry["accepted"], entry["deleted"]) == (2, 2, 1)
+
+
+def test_of_rows_with_the_same_time_the_later_partition_counts_for_latest_and_the_later_receipt_for_a_view() -> None:
+    """`latest` goes by event time, and in it by the place in the log; a view with a key by when rows came in."""
+    flow = Flow("shop")
+    rows = flow.stream("orders", "user string, item string, at timestamp", time="at", key="user", lateness=60)
+    flow.view("latest", rows.latest("item").select("item", "user"))
+    flow.view("newest", rows.select("item", "user"), key="item")
+    upper, lower = ("ada", "bob")
+    assert [partition_of(user.encode(), 2) for user in (upper, lower)] == [1, 0]
+    first, second = (Append("orders", [{"user": user, "item": "tea", "at": at(1)}], 1) for user in (upper, lower))
+    for script in ([first, second, Process()], [first, Process(), second, Process()]):
+        found = run_flow(flow, script, partitions=2)
+        assert found.views["latest"] == [{"item": "tea", "user": upper}]
+        assert found.views["newest"] == [{"item": "tea", "user": lower}]
+
+
+def test_the_group_of_everything_has_no_row_where_there_are_no_rows() -> None:
+    """SQL would have one, with the count 0."""
+    flow = Flow("people")
+    flow.view("all", flow.table("users", USERS, key="user").group().agg(people=count()))
+    steps = [{"users": [{"user": "ada", "city": "Oslo", "age": 20}]}]
+    assert run_flow(flow, []).views["all"] == []
+    assert run_flow(flow, steps).views["all"] == [{"people": 1}]
+    assert run_flow(flow, [*steps, Delete("users", "ada")]).views["all"] == []
 
 
 def test_an_update_and_its_opposite_in_one_epoch_change_nothing() -> None:

@@ -195,7 +195,7 @@ def test_alerts_of_a_union_fire_for_the_rows_of_each_table() -> None:
         assert sorted(fired) == [("x", 1), ("x", 1), ("y", 2), ("y", 2)]
 
 
-def test_a_column_named_like_a_change_stays_what_it_is() -> None:
+def test_a_table_with_a_column_called_op_goes_into_a_topic() -> None:
     """A table by `_op` goes into a topic as any other."""
     flow = Flow("ops")
     flow.topic("ops", flow.table("t", "id long", key="id").changes().group("_op").agg(n=count()), key="_op")

@@ -307,7 +307,7 @@ def test_why_it_is_not_ready_is_told_to_those_who_may_read(
         assert "/secret/path" in answer.json()["error"]
 
 
-def test_names_without_tokens_are_warned_about(
+def test_names_of_hosts_without_tokens_are_warned_about(
     tmp_path: Path, serve: Callable, caplog: pytest.LogCaptureFixture
 ) -> None:
     with River(tmp_path / "named", settings=Settings(http_hosts="shop.example")) as river:

@@ -21,7 +21,8 @@ from riverrun.serve import body, connections, guard
 from riverrun.serve.backend import Backend
 from riverrun.serve.connections import Complaints
 from riverrun.serve.flows import Flows
-from riverrun.serve.pages import history
+from riverrun.serve.pages import alerts_page, groups_page, history, rules_page, topics_page
+from riverrun.serve.pages.shell import Asked
 from riverrun.serve.problems import Refused
 from riverrun.serve.rate_limit import RateLimit
 from riverrun.serve.server import Background
@@ -93,7 +94,9 @@ def test_a_head_is_given_its_time_anew_with_every_request(serve: Serve, monkeypa
         assert everything(one) == b""
 
 
-def test_a_large_body_has_to_go_on_coming(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_stops_coming_is_given_up_and_holds_no_memory(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A client that stops one byte before the end holds what it sent only for a moment."""
     monkeypatch.setattr(body, "_PACE", 0.2)
     server = serve()
@@ -147,6 +150,14 @@ def test_a_share_of_little_is_still_something() -> None:
     assert share.fits("bob")
 
 
+def test_all_machines_together_get_what_there_is_and_no_more() -> None:
+    share = Share(4)
+    for peer in ("ada", "bob", "bob", "ada"):
+        assert share.fits(peer)
+        share.take(peer)
+    assert not share.fits("eve")
+
+
 def test_trouble_of_the_loop_is_told_once_a_minute(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -173,7 +184,9 @@ def test_the_limit_of_files_is_raised_and_half_of_it_is_left() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_pictures_of_topics_leave_the_files_to_requests(river: River, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dashboard_opens_no_more_topics_than_leaves_files_to_requests(
+    river: River, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are measured for as long as the server runs, so they are open for so long."""
     for i in range(12):
         river.topic(f"t{i:02}", "n bigint", fsync="os")
@@ -188,7 +201,31 @@ def test_pictures_of_topics_leave_the_files_to_requests(river: River, monkeypatc
         backend.close()
 
 
-def test_what_the_system_is_short_of_is_no_defect(http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_about_all_topics_leave_none_of_them_open(river: River) -> None:
+    for i in range(12):
+        river.topic(f"t{i:02}", "n bigint", fsync="os")
+    with River(river.path) as served:
+        backend = Backend(served)
+        seen = history.History(backend, Flows(backend))
+        before = files_of(river)
+        for page in (topics_page, rules_page, groups_page, alerts_page):
+            page.draw(seen, Asked("/"))
+            assert files_of(river) == before, page.__name__
+        backend.close()
+
+
+def files_of(river: River) -> list[str]:
+    """What this process has open of the river's topics."""
+    opened: list[str] = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):
+            opened.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return sorted(one for one in opened if one.startswith(f"{river.path}/topics/"))
+
+
+def test_a_server_without_files_left_says_so_and_calls_it_no_defect(
+    http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 

@@ -261,7 +261,7 @@ def test_the_newest_changes_of_a_view_are_each_read_once(river: River, totals: C
 def test_no_sql_box_where_it_could_do_more_than_read_views(
     http: httpx.Client, totals: CommittedFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H3: with views in PostgreSQL, and no login that reads them and nothing else."""
+    """With views in PostgreSQL, and no login that reads them and nothing else."""
 
     def refuse(self: SqlStore) -> None:
         raise Unavailable("it needs a login", hint="Make one")

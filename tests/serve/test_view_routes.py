@@ -217,6 +217,16 @@ def test_large_rows_come_in_several_answers(http: httpx.Client, river: River, mo
     assert found == [f"u{i:03}" for i in range(100)]
 
 
+def test_rows_that_take_too_long_to_find_are_given_up(
+    http: httpx.Client, totals: CommittedFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    totals.commit(*((f"u{n}", n, 1.0, 1) for n in range(20_000)))
+    monkeypatch.setattr(view_routes, "_PATIENCE", 0.0001)
+    answer = http.get("/views/totals", params={"order": "-total"})
+    assert answer.status_code == 504
+    assert "stopped a query that took too long" in answer.json()["error"]
+
+
 def test_numbers_of_any_length_are_no_defect(http: httpx.Client, totals: CommittedFlow) -> None:
     totals.commit(("ada", 1, 9.5, 1))
     assert "no such page" in http.get("/ui/views/totals", params={"page": "9" * 5000}).text

@@ -75,7 +75,7 @@ def test_one_that_was_taken_for_abandoned_before_it_was_locked_is_made_again(tmp
 
 
 def test_a_java_for_a_cluster_is_not_where_others_could_put_one(tmp_path: Path, monkeypatch) -> None:
-    """M9: its directory had a name that another user could take first, and the java in it was run."""
+    """Its directory had a name that another user could take first, and the java in it was run."""
     asked: list[str] = []
     monkeypatch.setattr(jvm, "fitting_home", lambda java, directory: asked.append(directory) or java.home)
     monkeypatch.setattr("pyspark.java_gateway.launch_gateway", lambda *_: "a gateway")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,13 +16,19 @@ import riverrun as rr
 from riverrun.caches import cache_directory
 from riverrun.errors import Unavailable
 from riverrun.java import Java, find_java
+from riverrun.settings import Settings
 from riverrun.spark import archive, jvm
 from riverrun.spark import session as module
 from riverrun.spark.context import RunContext
+from riverrun.spark.private_directory import private_directory
 from riverrun.spark.session import cores, spark_home
 
 CONF = {"spark.driver.memory": "100m"}
 CONF_LOCAL = {"spark.master": "local[2]"}
+
+# What Spark's processes say to each other: a request with a sender, a receiver, and an object as Java writes it.
+RPC_REQUEST, NOBODY = 3, b"\0"
+THEIR_OBJECT = b"\xac\xed\0\x05sr\0\x0apwn.Gadget" + bytes(8) + b"\x02\0\0xp"
 
 
 def fake_java(tmp_path: Path, script: str) -> Java:
@@ -50,6 +57,13 @@ def test_an_archive_belongs_to_one_java_and_one_spark(tmp_path, monkeypatch):
     assert "-java-17.0.1-" in path
     assert archive.location(one, spark_home()) == path
     assert archive.location(other, spark_home()) != path
+
+
+def test_what_spark_writes_has_no_name_that_another_user_could_take_first():
+    """In the temporary directory, which all users share."""
+    options = module._defaults("local[2]", Settings())
+    below = {name for name, value in options.items() if value.startswith(private_directory())}
+    assert below == {"spark.local.dir", "spark.sql.warehouse.dir", "spark.python.unix.domain.socket.dir"}
 
 
 def test_only_the_newest_archives_are_kept(tmp_path):
@@ -178,6 +192,21 @@ def test_spark_that_somebody_else_started_is_used(spark_session, monkeypatch):
         assert module.session() is beside
     finally:
         spark_session.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.mark.spark
+def test_the_driver_reads_no_object_of_who_has_no_secret(spark_session):
+    """Every user of the machine reaches this port, too. A class of theirs was looked for, to make an object of it."""
+    body = NOBODY + NOBODY + b"\0\x06MASTER" + THEIR_OBJECT
+    request = struct.pack(">bqi", RPC_REQUEST, 7, len(body)) + body
+    port = int(spark_session.sparkContext.getConf().get("spark.driver.port"))
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as stranger:
+        stranger.sendall(struct.pack(">q", len(request) + 8) + request)
+        with stranger.makefile("rb") as answers:
+            (length,) = struct.unpack(">q", answers.read(8))
+            answer = answers.read(length - 8)
+    assert b"SaslMessage" in answer  # it was asked who it is
+    assert b"pwn.Gadget" not in answer
 
 
 @pytest.mark.spark

@@ -133,7 +133,7 @@ def opened(schema, viewer, **options):
 
 
 def test_queries_run_as_a_login_that_reads_views_and_nothing_else(store, schema, viewer, private):
-    """H3: a query read the whole database, also where it ran as another role of the same login."""
+    """A query read the whole database, also where it ran as another role of the same login."""
     store.commit(epoch(1, ("a", 1, 1)))
     trick = (
         "select word from (select set_config('role', 'none', true) as r offset 0) a, lateral ts_stat("
@@ -158,7 +158,7 @@ def test_views_that_are_made_later_or_anew_can_be_read(store, schema, viewer):
 
 
 def test_a_query_cannot_stop_a_flow(store, schema, viewer, admin):
-    """H3: a lock that a query took outlived it, and commits waited for good; the flow's connections could be ended."""
+    """A lock that a query took outlived it, and commits waited for good; the flow's connections could be ended."""
     with opened(schema, viewer) as careful:
         for lock in (f"{schema}/flow", schema):
             careful.query(f"select pg_advisory_lock(hashtextextended('{lock}', 0))")
@@ -216,7 +216,7 @@ def test_a_superuser_is_a_concern(store, schema, viewer, admin):
 
 @pytest.mark.parametrize("table", ["riverrun:locks", "riverrun:views"])
 def test_what_others_have_locked_is_waited_for_and_said(store, schema, admin, table):
-    """H3: a commit that waited for a lock said nothing and never gave up, be it to write or to read."""
+    """A commit that waited for a lock said nothing and never gave up, be it to write or to read."""
     with (
         SqlStore(PostgresDatabase(shared_server().url, schema=schema, wait=0.2)) as impatient,
         admin.transaction(),
@@ -241,7 +241,7 @@ def test_a_store_that_only_looks_makes_nothing(schema):
 
 
 def test_a_condition_cannot_hide_a_statement_in_brackets(store, private):
-    """L5: what SQLite reads as a name in brackets is an array here."""
+    """What SQLite reads as a name in brackets is an array here."""
     store.commit(epoch(1, ("a", 1, 1)))
     with pytest.raises(Invalid, match="'select' in it"):
         store.fetch("v", f"n = any(array[(select count(*) from {private})])")
@@ -249,7 +249,7 @@ def test_a_condition_cannot_hide_a_statement_in_brackets(store, private):
 
 
 def test_a_condition_that_takes_too_long_is_stopped(store):
-    """L5: `where` had no limit."""
+    """`where` had no limit."""
     store.commit(epoch(1, ("a", 1, 1)))
     with pytest.raises(TimedOut):
         View(store, "v").rows("pg_sleep(20) is not null", timeout="100 ms")

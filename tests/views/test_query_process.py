@@ -50,8 +50,8 @@ def children() -> set[int]:
     [LONG_CALL, f"select n as a0, {ALIASES} from totals where at > '2026-01-01'", f"{LARGE} select count(*) from n"],
     ids=["in one function", "in sqlglot", "in many steps"],
 )
-def test_the_deadline_holds_wherever_the_time_goes(store, sql):
-    """H2: the limit of the SQL box covered neither sqlglot nor one long call of a function."""
+def test_the_deadline_of_a_query_holds_wherever_its_time_goes(store, sql):
+    """The limit of the SQL box covered neither sqlglot nor one long call of a function."""
     begun = time.monotonic()
     with pytest.raises(TimedOut, match=r"longer than 0\.2 s"):
         store.query(sql, timeout=0.2)
@@ -69,8 +69,8 @@ def test_the_deadline_holds_wherever_the_time_goes(store, sql):
     ],
     ids=["one value", "many bytes", "many rows", "on the way"],
 )
-def test_memory_is_limited_and_this_process_keeps_its_own(store, sql, why):
-    """H2: 31 characters took 2 GB of the flow's process."""
+def test_the_memory_of_a_query_is_limited_and_this_process_keeps_its_own(store, sql, why):
+    """31 characters took 2 GB of the flow's process."""
     before = psutil.Process().memory_info().rss
     with pytest.raises(Invalid, match=why):
         store.query(sql, timeout=60)
@@ -88,7 +88,7 @@ def test_memory_is_limited_and_this_process_keeps_its_own(store, sql, why):
     ],
 )
 def test_only_functions_that_are_known_can_be_called(store, call):
-    """M1: addresses of the process could be read, and pointers set."""
+    """Addresses of the process could be read, and pointers set."""
     with pytest.raises(Invalid, match=r"^sql: (not authorized|only reading|no such function)"):
         store.query(f"select hex({call})")
     with pytest.raises(Invalid):
@@ -96,7 +96,7 @@ def test_only_functions_that_are_known_can_be_called(store, call):
 
 
 def test_no_virtual_table_can_be_connected(store):
-    """M1: with one, a pointer that was set would be called."""
+    """With one, a pointer that was set would be called."""
     for table in ("fts3tokenize", "json_each('[1]')", "pragma_table_info('totals')"):
         with pytest.raises(Invalid):
             store.query(f"select * from {table}")

@@ -106,8 +106,8 @@ class Watch:
         told = [(condition.kind, condition.look(now, status)) for condition in self._conditions]
         rows = [{"kind": kind, "state": said[0], "text": said[1]} for kind, said in told if said is not None]
         rows += self._of_rules(status)
-        if rows:
-            self._river.topic(self.topic).append(rows)
+        if rows:  # a reason may quote an event
+            self._river.topic(self.topic).append([{**row, "text": figures.safe(row["text"])} for row in rows])
 
     def _of_rules(self, status: FlowStatus) -> list[dict[str, str]]:
         """Each rule that was switched off, and each that is on again. Another one is told while the first is still off."""

@@ -205,7 +205,10 @@ def retain(
 ) -> None:
     """Remove or archive what is older, or more, than a topic keeps."""
     with open_river(river) as opened:
-        done = {one: opened.topic(one).enforce_retention() for one in ([name] if name else opened.topics())}
+        done = {}
+        for one in [name] if name else opened.topics():
+            with opened.briefly(one) as topic:
+                done[one] = topic.enforce_retention()
     if json:
         print_json([{"topic": one, **counts} for one, counts in done.items()])
     for one, counts in () if json else done.items():

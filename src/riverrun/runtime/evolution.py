@@ -69,17 +69,20 @@ def plan_flow(flow: Flow, river: River | None) -> FlowPlan:
     last = Last(0, 0, Position())
     run: What = "starts"
     reason = None
+    # To look into a store that is not there would make it.
+    there = river is not None and ("://" in river.views_address or os.path.exists(river.views_address))
     try:
+        if river is not None and there:
+            last = river.store.last(flow.name)
         refuse_unusable(flow)
         if river is not None:
             for name, topic in inputs.items():
                 check_declared(flow.topics()[name], topic.spec)
             check_rule_tables(flow, {name: topic.spec for name, topic in inputs.items()})
-            if "://" in river.views_address or os.path.exists(river.views_address):
-                last = river.store.last(flow.name)
+            if there:
                 shards = river.settings.shards
                 anew = admitted(flow.name, flow, river.store, river.checkpoints, inputs, shards=shards).anew
-            else:  # the store would be made by looking into it; a run finds it empty
+            else:  # a run finds it empty
                 refuse_foreign(river.checkpoints, lambda: identity_of_none(river.views_address))
                 anew = GONE if was_left(river.checkpoints, flow.name, last) else None
             run = "rebuilds" if anew else "resumes" if last.epoch else "starts"

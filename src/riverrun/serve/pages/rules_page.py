@@ -25,6 +25,7 @@ RULES = f"{ROOT}/rules"
 _EXAMPLE = "riverrun rules put FILE"
 _NUMBERS = ["Matches", "Open attempts", "Share of work"]
 _SHOWN = 50
+_FRESH = 5.0  # seconds for which a topic has rules, or has none
 _SKETCH = """{
   "rule_id": "abroad",
   "pattern": "abroad -> large",
@@ -50,13 +51,13 @@ def draw(history: History, asked: Asked) -> Drawn:
 
 def _topics(history: History) -> list[str]:
     """The topics that rules are in."""
-    river = history.backend.river
-    found = []
-    for name in river.topics():
-        spec = history.backend.topic(name).spec
-        if tuple(spec.key) == (RULE_ID,) and "pattern" in history.backend.topic(name).schema.names:
-            found.append(name)
-    return found
+    names = tuple(history.backend.river.topics())
+    return history.remember(("rules", names), _FRESH, lambda: [name for name in names if _has_rules(history, name)])
+
+
+def _has_rules(history: History, name: str) -> bool:
+    with history.backend.river.briefly(name) as topic:
+        return tuple(topic.spec.key) == (RULE_ID,) and "pattern" in topic.schema.names
 
 
 def _figures(history: History, asked: Asked) -> dict[str, RuleFigures]:
