@@ -7,10 +7,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
+from itertools import repeat
+from operator import attrgetter, is_, is_not
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,7 +20,7 @@ from riverrun import calendar, ddl
 from riverrun.errors import Invalid
 from riverrun.json_faults import BAD_JSON, json_fault, repeated_name
 from riverrun.log.json_rows import plain_values
-from riverrun.log.kafka.json_columns import decode_columns, encode_columns
+from riverrun.log.kafka.json_columns import encode_columns
 from riverrun.log.kafka.values import Decoded, Values
 from riverrun.log.row_types import row_struct
 from riverrun.log.rows import LARGEST_FLOAT, TEMPORAL
@@ -27,6 +29,8 @@ from riverrun.log.times import TimeForms
 
 _ESCAPED_NAME = re.compile(rb'"[^"]*\\u[^"]*"\s*:')
 _REFUSED = (pa.ArrowException, Invalid, TypeError, ValueError, OverflowError)
+_TEXTS = {"string", "binary", "date", "timestamp_ntz"}
+_QUOTE = ord('"')
 _TIMESTAMP = ddl.to_arrow(ddl.Scalar("timestamp"))
 
 
@@ -44,7 +48,14 @@ class JsonValues(Values):
         self._encode = msgspec.json.Encoder().encode
         self._getters = [attrgetter(f"c{i}") for i in range(len(self.columns))]
         self._names = [b'"' + column.name.encode() + b'"' for column in self.columns]
+        self._texts = [i for i, column in enumerate(self.columns) if self._is_text(column.type)]
         self._is_nested = any(pa.types.is_nested(field.type) for field in self.schema)
+
+    def _is_text(self, kind: ddl.Type) -> bool:
+        """Whether a value of this type is never anything but text in JSON."""
+        if isinstance(kind, ddl.Scalar) and kind.name == "timestamp":
+            return self._times.epoch is None
+        return isinstance(kind, ddl.Scalar) and kind.name in _TEXTS
 
     def encode(self, rows: pa.RecordBatch) -> list[bytes]:
         names, clamped = rows.schema.names, [calendar.clamp(column) for column in rows.columns]
@@ -55,9 +66,9 @@ class JsonValues(Values):
         return [self._encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
 
     def decode(self, values: Sequence[bytes], versions: Sequence[int]) -> Decoded:
-        rows = decode_columns(values, self.schema, self._required)
+        rows = self._at_once(values)
         if rows is not None:
-            return Decoded(rows, list(range(len(values))), {})
+            return Decoded(rows, range(len(values)), {})
         bad: dict[int, str] = {}
         try:
             structs, kept = list(map(self._decode, values)), list(range(len(values)))
@@ -73,6 +84,24 @@ class JsonValues(Values):
             bad |= {kept[i]: why for i, why in unfit.items()}
             kept = [place for i, place in enumerate(kept) if i not in unfit]
         return Decoded(rows, kept, bad)
+
+    def _at_once(self, values: Sequence[bytes]) -> pa.RecordBatch | None:
+        """The rows, where all values are rows; None where it is not certain that none of them gives a name twice.
+
+        Without backslashes, every quotation mark begins or ends a name or a text. If there are no more of them than the
+        names and texts of these rows have, there are no other names.
+        """
+        text = b"".join(values)
+        if self._is_nested or b"\\" in text:
+            return None
+        try:
+            rows, left_out = self._batch(list(map(self._decode, values)))
+        except (*BAD_JSON, *_REFUSED):
+            return None
+        names = len(values) * len(self.columns) - left_out
+        texts = sum(len(values) - rows.column(i).null_count for i in self._texts)
+        quotes = np.count_nonzero(np.frombuffer(text, np.uint8) == _QUOTE)
+        return rows if quotes == 2 * (names + texts) else None
 
     def _one_by_one(self, values: Sequence[bytes], bad: dict[int, str]) -> tuple[list[Any], list[int]]:
         structs, kept = [], []
@@ -90,7 +119,7 @@ class JsonValues(Values):
         counts = ((name, get) for name, get in zip(self._names, self._getters, strict=True))
         suspicious = self._is_nested or bool(_ESCAPED_NAME.search(text))
         if not suspicious and all(
-            text.count(name) == sum(1 for one in structs if get(one) is not msgspec.UNSET) for name, get in counts
+            text.count(name) == sum(map(is_not, map(get, structs), repeat(msgspec.UNSET))) for name, get in counts
         ):
             return {}
         found = {i: repeated_name(values[i]) for i in kept}
@@ -99,23 +128,29 @@ class JsonValues(Values):
     def _rows(self, structs: list[Any]) -> tuple[pa.RecordBatch, dict[int, str]]:
         """Arrow's view of the rows, which may refuse what JSON allows: a decimal that does not fit, a time of year 10000."""
         try:
-            return self._batch(structs), {}
+            return self._batch(structs)[0], {}
         except _REFUSED as error:
             if len(structs) == 1:
-                return self._batch([]), {0: str(error).partition("\n")[0]}
+                return self._batch([])[0], {0: str(error).partition("\n")[0]}
         middle = len(structs) // 2
         (first, bad), (second, more) = self._rows(structs[:middle]), self._rows(structs[middle:])
         return pa.concat_batches([first, second]), {**bad, **{i + middle: why for i, why in more.items()}}
 
-    def _batch(self, structs: list[Any]) -> pa.RecordBatch:
-        arrays = []
+    def _batch(self, structs: list[Any]) -> tuple[pa.RecordBatch, int]:
+        """The rows, and how many values were left out."""
+        arrays, left_out = [], 0
         for get, field in zip(self._getters, self.schema, strict=True):
-            values = [None if value is msgspec.UNSET else value for value in map(get, structs)]
+            values = list(map(get, structs))
+            if field.name not in self._required:
+                values = [None if value is msgspec.UNSET else value for value in values]
             try:
-                arrays.append(self._array(values, field.type))
+                array = self._array(values, field.type)
             except _REFUSED as error:
                 raise Invalid(f"column {field.name!r}: {error}") from None
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+            if array.null_count:
+                left_out += sum(map(is_, map(get, structs), repeat(msgspec.UNSET)))
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema), left_out
 
     def _array(self, values: list[Any], want: pa.DataType) -> pa.Array:
         if pa.types.is_nested(want):
