@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -15,7 +15,7 @@ from riverrun.durations import to_micros
 from riverrun.errors import Invalid
 from riverrun.log.decoder import Decoder
 from riverrun.log.kafka.arrow_values import ROW_BITS
-from riverrun.log.kafka.messages import Incoming, Understood, promise_message, row_messages, understand
+from riverrun.log.kafka.messages import Incoming, Outgoing, Understood, promise_message, row_messages, understand
 from riverrun.log.kafka.values import Values, values_of
 from riverrun.log.rows import RowSchema
 from riverrun.log.spec import TopicSpec
@@ -30,6 +30,23 @@ FORMATS = [
 ]
 
 
+class Written(NamedTuple):
+    """One message."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Any = None
+
+
+def messages_of(*outgoing: Outgoing) -> list[Written]:
+    return [
+        Written(some.partition, *message)
+        for some in outgoing
+        for message in zip(some.keys, some.values, some.headers or [None] * len(some.values), strict=True)
+    ]
+
+
 class Codec:
     """A topic's messages, as they would be written and read."""
 
@@ -39,7 +56,7 @@ class Codec:
         self.values: Values = values_of(self.spec, self.schemas, len(self.schemas))
 
     def written(self, rows: Any) -> list[Any]:
-        return list(row_messages(RowSchema(self.spec, 1 << 20).batch(rows), self.values, 0))
+        return messages_of(*row_messages(RowSchema(self.spec, 1 << 20).batch(rows), self.values, 0))
 
     def read(self, messages: list[Any]) -> Understood:
         count = len(messages)
@@ -156,7 +173,7 @@ def test_rows_of_a_batch_in_one_message_have_offsets_of_their_own() -> None:
 
 def test_a_promise_is_no_row() -> None:
     codec = Codec(key="user", time="at")
-    message = promise_message(0, {"ada": to_micros(AT)})
+    (message,) = messages_of(promise_message(0, {"ada": to_micros(AT)}))
     assert message.value is not None
     found = codec.read([message])
     assert found.rows.num_rows == 0
