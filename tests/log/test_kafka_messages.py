@@ -89,6 +89,28 @@ def test_every_type_comes_back_in_every_format(format: str) -> None:
     assert plain(codec.table(codec.written(ROWS)).select(list(FULL))) == expected(ROWS)
 
 
+@pytest.mark.parametrize("format", FORMATS[:2])
+def test_many_rows_are_written_some_at_a_time_in_their_order(format: str) -> None:
+    codec = Codec(key="user", time="at", format=format, partitions=2)
+    rows = [{"user": f"u{n % 7}", "n": n, "at": AT} for n in range(10_000)]
+    outgoing = list(row_messages(RowSchema(codec.spec, 1 << 20).batch(rows), codec.values, 0))
+    assert max(len(some.values) for some in outgoing) < len(rows) / 2
+    assert [some.partition for some in outgoing] == sorted(some.partition for some in outgoing)
+    for partition in (0, 1):
+        found = [one for one in messages_of(*outgoing) if one.partition == partition]
+        numbers = codec.table(found).column("n").to_pylist()
+        assert numbers == sorted(numbers) and len(numbers) == len(found)
+    assert sorted(codec.table(messages_of(*outgoing)).column("n").to_pylist()) == list(range(10_000))
+
+
+@pytest.mark.skipif(find_spec("fastavro") is None, reason="fastavro is not installed")
+def test_the_version_of_an_avro_schema_is_told_from_the_second_on() -> None:
+    row = [{"user": "ada", "n": 1, "at": AT}]
+    (first,) = Codec(format="avro").written(row)
+    (second,) = Codec(SCHEMA, "user string, n bigint", format="avro").written(row)
+    assert (first.headers, second.headers) == (None, [("riverrun-schema", b"2")])
+
+
 def test_json_is_what_others_write_and_read() -> None:
     (message,) = Codec(key="user", time="at").written([{"user": "ada", "n": 1, "at": AT}])
     assert message.key == b"ada"
