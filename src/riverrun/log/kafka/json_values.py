@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from operator import attrgetter, is_, is_not
 from typing import Any
@@ -29,7 +30,9 @@ from riverrun.log.times import TimeForms
 
 _ESCAPED_NAME = re.compile(rb'"[^"]*\\u[^"]*"\s*:')
 _REFUSED = (pa.ArrowException, Invalid, TypeError, ValueError, OverflowError)
+_MOMENT = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$"
 _TEXTS = {"string", "binary", "date", "timestamp_ntz"}
+MakeTimes = Callable[[Sequence[Any], pa.DataType], pa.Array]
 _QUOTE = ord('"')
 _TIMESTAMP = ddl.to_arrow(ddl.Scalar("timestamp"))
 
@@ -45,6 +48,13 @@ class JsonValues(Values):
         not_null = [column.name for column in self.columns if not column.nullable and column.name not in spec.key]
         self._required = {*not_null, *([spec.time] if spec.time else [])}
         self._decode = msgspec.json.Decoder(row_struct(self.columns, self._times, self._required, foreign=True)).decode
+        # Times may be of forms that Arrow reads otherwise; the usual one it reads much faster.
+        usual = not (spec.naive or spec.times)
+        times = _WrittenTimes() if usual else self._times
+        self._times_at_once = _moments if usual else self._times.array
+        self._decode_at_once = msgspec.json.Decoder(
+            row_struct(self.columns, times, self._required, foreign=True)
+        ).decode
         self._encode = msgspec.json.Encoder().encode
         self._getters = [attrgetter(f"c{i}") for i in range(len(self.columns))]
         self._names = [b'"' + column.name.encode() + b'"' for column in self.columns]
@@ -95,7 +105,7 @@ class JsonValues(Values):
         if self._is_nested or b"\\" in text:
             return None
         try:
-            rows, left_out = self._batch(list(map(self._decode, values)))
+            rows, left_out = self._batch(list(map(self._decode_at_once, values)), self._times_at_once)
         except (*BAD_JSON, *_REFUSED):
             return None
         names = len(values) * len(self.columns) - left_out
@@ -136,28 +146,35 @@ class JsonValues(Values):
         (first, bad), (second, more) = self._rows(structs[:middle]), self._rows(structs[middle:])
         return pa.concat_batches([first, second]), {**bad, **{i + middle: why for i, why in more.items()}}
 
-    def _batch(self, structs: list[Any]) -> tuple[pa.RecordBatch, int]:
+    def _batch(self, structs: list[Any], times: MakeTimes | None = None) -> tuple[pa.RecordBatch, int]:
         """The rows, and how many values were left out."""
         arrays, left_out = [], 0
         for get, field in zip(self._getters, self.schema, strict=True):
-            values = list(map(get, structs))
-            if field.name not in self._required:
-                values = [None if value is msgspec.UNSET else value for value in values]
             try:
-                array = self._array(values, field.type)
+                arrays.append(self._column(list(map(get, structs)), field.type, times or self._times.array))
             except _REFUSED as error:
                 raise Invalid(f"column {field.name!r}: {error}") from None
-            if array.null_count:
+            if arrays[-1].null_count:
                 left_out += sum(map(is_, map(get, structs), repeat(msgspec.UNSET)))
-            arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema), left_out
 
-    def _array(self, values: list[Any], want: pa.DataType) -> pa.Array:
+    def _column(self, values: list[Any], want: pa.DataType, times: MakeTimes) -> pa.Array:
+        """Values as they are; where Arrow refuses them, those that were left out as nulls. Looking first would cost as much
+        as all the rest, since it touches every value."""
+        if not pa.types.is_nested(want):
+            try:
+                return self._array(values, want, times)
+            except _REFUSED:
+                if not any(value is msgspec.UNSET for value in values):
+                    raise
+        return self._array([None if value is msgspec.UNSET else value for value in values], want, times)
+
+    def _array(self, values: list[Any], want: pa.DataType, times: MakeTimes) -> pa.Array:
         if pa.types.is_nested(want):
             values = msgspec.to_builtins(values, builtin_types=TEMPORAL)
             array = _with_words(values, want)
         elif want == _TIMESTAMP:
-            array = self._times.array(values, want)
+            array = times(values, want)
         elif pa.types.is_floating(want):
             array = _with_words(values, want)
             if pa.types.is_float32(want) and any(_overflows(value) for value in values):
@@ -167,6 +184,23 @@ class JsonValues(Values):
         if calendar.has_times(want) and not calendar.fits(array):
             raise Invalid("a time outside the years 1 to 9999 in UTC")
         return array
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenTimes(TimeForms):
+    """Times stay the texts that they are."""
+
+    @property
+    def python(self) -> Any:
+        return str
+
+
+def _moments(texts: Sequence[Any], want: pa.DataType) -> pa.Array:
+    """Times in the usual form; `pa.ArrowInvalid` where one is in another."""
+    written = pa.array(texts, pa.string())
+    if pc.all(pc.match_substring_regex(written, _MOMENT)).as_py() is False:
+        raise pa.ArrowInvalid("a time that is written in another way")
+    return written.cast(want)
 
 
 class DocumentValues(Values):

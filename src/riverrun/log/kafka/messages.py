@@ -135,7 +135,8 @@ def understand(incoming: Incoming, values: Values) -> Understood:
     decoded = values.decode(bodies, versions)
     bad |= {full[i]: why for i, why in decoded.bad.items()}
     places = np.arange(len(full)) if isinstance(full, range) else np.array(full, np.int64)
-    places = places[np.asarray(decoded.kept, np.int64)]
+    if not isinstance(decoded.kept, range):  # else all of them
+        places = places[np.asarray(decoded.kept, np.int64)]
     rows = decoded.rows
     if not values.whole_batches:
         rows, places = _with_tombstones(rows, places, empty, incoming, values, bad)
