@@ -14,38 +14,50 @@ import pyarrow.compute as pc
 
 from riverrun.log.json_rows import moment_texts
 
-_ODD = r'[\x00-\x1f"\\]'
-_CONTROL = r"[\x00-\x1f]"
-
 
 def encode_columns(rows: pa.RecordBatch) -> list[bytes] | None:
     """A JSON object for each row."""
     pieces: list[Any] = []
+    before = "{"  # what ends the last value, and stands before the next name
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        quote = '"' if _is_text(column.type) else ""
         written = _written(column)
         if written is None:
             return None
-        pieces += [f"{',' if pieces else '{'}{dumps(name, ensure_ascii=False)}:", written.fill_null("null")]
+        if quote and written.null_count:
+            written, quote = pc.binary_join_element_wise('"', written, '"', ""), ""
+        pieces += [f"{before}{dumps(name, ensure_ascii=False)}:{quote}", written.fill_null("null")]
+        before = f"{quote},"
     if not pieces:
         return None
     # Not Polars, which is faster: its threads would be missing in a fork of a process that has used it.
-    return list(pc.binary_join_element_wise(*pieces, "}", "").cast(pa.binary()).to_pylist())
+    return list(pc.binary_join_element_wise(*pieces, f"{before[:-1]}}}", "").cast(pa.binary()).to_pylist())
 
 
 def _written(column: pa.Array) -> pa.Array | None:
-    """The values as JSON has them."""
+    """The values as JSON has them, texts without the quotation marks around them."""
     kind = column.type
     if pa.types.is_string(kind):
-        if pc.any(pc.match_substring_regex(column, _ODD)).as_py():
-            if pc.any(pc.match_substring_regex(column, _CONTROL)).as_py():
+        letters = _letters(column)
+        if ((letters < 0x20) | (letters == 0x22) | (letters == 0x5C)).any():
+            if (letters < 0x20).any():
                 return None
             column = pc.replace_substring(pc.replace_substring(column, "\\", "\\\\"), '"', '\\"')
-        return pc.binary_join_element_wise('"', column, '"', "")
+        return column
     if _is_moment(kind):
-        return pc.binary_join_element_wise('"', moment_texts(column), '"', "")
+        return moment_texts(column)
     if pa.types.is_float64(kind) and not _is_written_alike(column.fill_null(1).to_numpy()):
         return None
     return column.cast(pa.string()) if _is_plain(kind) else None
+
+
+def _letters(column: pa.Array) -> np.ndarray:
+    """The bytes of all texts."""
+    _, offsets, data = column.buffers()
+    if data is None or not len(column):
+        return np.empty(0, np.uint8)
+    ends = np.frombuffer(offsets, np.int32, len(column) + 1, column.offset * 4)
+    return np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
 
 
 def _is_written_alike(values: np.ndarray) -> bool:
@@ -61,6 +73,10 @@ def _is_plain(kind: pa.DataType) -> bool:
         or pa.types.is_float64(kind)
         or _is_moment(kind)
     )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or _is_moment(kind))
 
 
 def _is_moment(kind: pa.DataType) -> bool:
