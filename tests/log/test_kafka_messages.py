@@ -15,7 +15,14 @@ from riverrun.durations import to_micros
 from riverrun.errors import Invalid
 from riverrun.log.decoder import Decoder
 from riverrun.log.kafka.arrow_values import ROW_BITS
-from riverrun.log.kafka.messages import Incoming, Outgoing, Understood, promise_message, row_messages, understand
+from riverrun.log.kafka.messages import (
+    Incoming,
+    OutgoingMessages,
+    Understood,
+    promise_message,
+    row_messages,
+    understand,
+)
 from riverrun.log.kafka.values import Values, values_of
 from riverrun.log.rows import RowSchema
 from riverrun.log.spec import TopicSpec
@@ -39,7 +46,7 @@ class Written(NamedTuple):
     headers: Any = None
 
 
-def messages_of(*outgoing: Outgoing) -> list[Written]:
+def messages_of(*outgoing: OutgoingMessages) -> list[Written]:
     return [
         Written(some.partition, *message)
         for some in outgoing

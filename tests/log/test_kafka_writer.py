@@ -13,7 +13,7 @@ import confluent_kafka
 
 from riverrun.log.kafka.address import KafkaAddress
 from riverrun.log.kafka.connection import KafkaConnection
-from riverrun.log.kafka.messages import Outgoing
+from riverrun.log.kafka.messages import OutgoingMessages
 from riverrun.log.kafka.writer import Writer
 from riverrun.settings import Settings
 
@@ -27,9 +27,9 @@ def connection() -> Iterator[KafkaConnection]:
     made.close()
 
 
-def part(partition: int, first: int, count: int, headers: Any = None) -> Outgoing:
+def part(partition: int, first: int, count: int, headers: Any = None) -> OutgoingMessages:
     numbers = [str(number).encode() for number in range(first, first + count)]
-    return Outgoing(partition, numbers, numbers, headers)
+    return OutgoingMessages(partition, numbers, numbers, headers)
 
 
 def consumed(connection: KafkaConnection, topic: str, count: int) -> dict[int, list[Any]]:
@@ -68,7 +68,7 @@ def test_what_comes_after_the_others_knows_where_they_are(connection: KafkaConne
     writer.write(
         "t",
         [part(0, 0, 5), part(3, 0, 2)],
-        lambda last: ("marks", Outgoing.one(0, b"k", str(sorted(last.items())).encode())),
+        lambda last: ("marks", OutgoingMessages.one(0, b"k", str(sorted(last.items())).encode())),
     )
     assert consumed(connection, "marks", 1)[0][0].value() == b"[(0, 4), (3, 1)]"
 
@@ -85,7 +85,7 @@ def test_more_messages_than_the_client_holds_wait_for_room(
 
 
 def test_nothing_is_written_if_making_messages_fails(connection: KafkaConnection) -> None:
-    def failing() -> Iterator[Outgoing]:
+    def failing() -> Iterator[OutgoingMessages]:
         yield part(0, 0, 10)
         raise ValueError("no more")
 

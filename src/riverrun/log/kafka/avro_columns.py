@@ -95,10 +95,10 @@ def decode_columns(values: Sequence[bytes], written: pa.Schema, required: Sequen
     if not values or not all(_is_plain(field.type) for field in written):
         return None
     ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
-    reading = _Reading(np.frombuffer(b"".join([*values, _ROOM.tobytes()]), np.uint8), ends)
+    records = _Records(np.frombuffer(b"".join([*values, _ROOM.tobytes()]), np.uint8), ends)
     try:
-        columns = [reading.column(field.type) for field in written]
-        reading.check_end()
+        columns = [records.column(field.type) for field in written]
+        records.check_end()
         rows = pa.RecordBatch.from_arrays(columns, schema=written)
         rows.validate(full=True)  # that texts are UTF-8
     except (_Odd, pa.ArrowException, OverflowError):
@@ -108,7 +108,7 @@ def decode_columns(values: Sequence[bytes], written: pa.Schema, required: Sequen
     return rows
 
 
-class _Reading:
+class _Records:
     """Where in its record each row is."""
 
     def __init__(self, data: np.ndarray, ends: np.ndarray) -> None:

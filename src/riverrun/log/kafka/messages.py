@@ -34,7 +34,7 @@ _NULL_KEY = b"riverrun.null"  # of a row without a key where Kafka wants one, si
 Headers = list[tuple[str, bytes]]
 
 
-class Outgoing(NamedTuple):
+class OutgoingMessages(NamedTuple):
     """Messages to produce, all into one partition, column by column."""
 
     partition: int
@@ -43,7 +43,9 @@ class Outgoing(NamedTuple):
     headers: Sequence[Headers | None] | None = None  # None: no message has any
 
     @classmethod
-    def one(cls, partition: int, key: bytes | None, value: bytes | None, headers: Headers | None = None) -> Outgoing:
+    def one(
+        cls, partition: int, key: bytes | None, value: bytes | None, headers: Headers | None = None
+    ) -> OutgoingMessages:
         """A single message."""
         return cls(partition, [key], [value], None if headers is None else [headers])
 
@@ -79,25 +81,25 @@ class Understood(NamedTuple):
     undecodable: list[Undecodable]
 
 
-def promise_message(partition: int, maxima: Mapping[str, int]) -> Outgoing:
+def promise_message(partition: int, maxima: Mapping[str, int]) -> OutgoingMessages:
     """A promise. Compaction keeps the newest of each producer."""
     key = (_PROMISE_KEY + ",".join(sorted(maxima))).encode()
-    return Outgoing.one(partition, key, msgspec.json.encode(dict(maxima)), [(PROMISE, b"1")])
+    return OutgoingMessages.one(partition, key, msgspec.json.encode(dict(maxima)), [(PROMISE, b"1")])
 
 
-def row_messages(batch: pa.RecordBatch, values: Values, next_partition: int) -> Iterator[Outgoing]:
+def row_messages(batch: pa.RecordBatch, values: Values, next_partition: int) -> Iterator[OutgoingMessages]:
     """The messages of a checked batch, those of a partition in the order of its rows, some at a time: while the client
     sends some, the next ones are encoded."""
     for partition, part in by_partition(batch, values.spec, next_partition):
         if isinstance(values, ArrowValues):
             for piece in values.pieces(part):
-                yield Outgoing(partition, [None], values.encode(piece))
+                yield OutgoingMessages(partition, [None], values.encode(piece))
             continue
         for at in range(0, part.num_rows, _AT_ONCE):
             yield _encoded(partition, part.slice(at, _AT_ONCE), values)
 
 
-def _encoded(partition: int, part: pa.RecordBatch, values: Values) -> Outgoing:
+def _encoded(partition: int, part: pa.RecordBatch, values: Values) -> OutgoingMessages:
     spec = values.spec
     keys: list[bytes | None] = [None] * part.num_rows
     if spec.key:
@@ -107,7 +109,7 @@ def _encoded(partition: int, part: pa.RecordBatch, values: Values) -> Outgoing:
     if "_deleted" in part.schema.names:
         deleted = part.column("_deleted").to_pylist()
         bodies = [None if gone else body for gone, body in zip(deleted, bodies, strict=True)]
-    return Outgoing(partition, keys, bodies, _headers(part, values))
+    return OutgoingMessages(partition, keys, bodies, _headers(part, values))
 
 
 def _headers(part: pa.RecordBatch, values: Values) -> list[Headers | None] | None:

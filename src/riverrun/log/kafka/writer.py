@@ -18,7 +18,7 @@ from typing import Any
 from riverrun.errors import Fenced, RiverrunError, Transient, Unavailable
 from riverrun.log.kafka.client import is_superseded, kafka
 from riverrun.log.kafka.connection import LEFT_TO_THE_PARENT, KafkaConnection
-from riverrun.log.kafka.messages import Outgoing
+from riverrun.log.kafka.messages import OutgoingMessages
 from riverrun.log.kafka.reader import read_messages
 
 # Whoever dies in a transaction keeps readers from what others write behind it for this long, and up to as long again.
@@ -85,8 +85,8 @@ class Writer:
     def write(
         self,
         topic: str,
-        messages: Iterable[Outgoing],
-        then: Callable[[Mapping[int, int]], tuple[str, Outgoing] | None] = lambda _: None,
+        messages: Iterable[OutgoingMessages],
+        then: Callable[[Mapping[int, int]], tuple[str, OutgoingMessages] | None] = lambda _: None,
     ) -> dict[int, int]:
         """One transaction: the messages, and what `then` makes of their last offsets, by partition, which it gives."""
         if not self.is_open:
@@ -111,7 +111,7 @@ class Writer:
         self._commit(topic, last)
         return {partition: offset for (where, partition), offset in last.items() if where == topic}
 
-    def _produce(self, topic: str, messages: Iterable[Outgoing], last: dict[Place, int]) -> None:
+    def _produce(self, topic: str, messages: Iterable[OutgoingMessages], last: dict[Place, int]) -> None:
         """Hand messages to the client. A report on the last ones of a partition says where all of them are."""
         failed: list[Any] = []
 
@@ -125,7 +125,7 @@ class Writer:
             self._hand_over(topic, some, report)
         self._failed = failed
 
-    def _hand_over(self, topic: str, some: Outgoing, report: Callable[[Any, Any], None]) -> None:
+    def _hand_over(self, topic: str, some: OutgoingMessages, report: Callable[[Any, Any], None]) -> None:
         """This is what each row costs: the client takes arguments by place in a third of the time it takes them by name."""
         produce, partition, end = self._producer.produce, some.partition, len(some.values) - 1
         for key, value, headers in islice(zip(some.keys, some.values, some.headers or repeat(None), strict=False), end):
