@@ -15,6 +15,7 @@ from bench.capture import rates as capture_rates
 from bench.effort import FULL, QUICK, Effort
 from bench.figure import Figure, WrongResult
 from bench.flow import freshness, state
+from bench.kafka import rates as kafka_rates
 from bench.kernels import steps
 from bench.log import append, history, latency, read, sends
 from bench.nexmark import patterns, throughput
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[str, Effort], Iterator[Figure]]] = {
     "streams": streams.run,
     "capture": capture_rates.run,
     "stores": store_rates.run,
+    "kafka": kafka_rates.run,
 }
 
 

@@ -35,6 +35,9 @@ class Effort:
     transaction_rows: int  # of one transaction that is captured
     store_rows: int  # that an epoch changes in a derived store
     lake_rows: int  # of a Delta table
+    kafka_rows: int  # of one round into Kafka
+    count_rows: int  # that a flow counts from Kafka, and on a cluster
+    cluster_events: int  # of Nexmark, on a cluster
 
 
 TABLES = ("q3", "q4", "q8", "q9", "q13", "q18", "q19", "q20", "q23")  # joins and maintained tables
@@ -66,6 +69,9 @@ FULL = Effort(
     transaction_rows=2_000_000,
     store_rows=20_000,
     lake_rows=1_000_000,
+    kafka_rows=200_000,
+    count_rows=2_000_000,
+    cluster_events=2_000_000,
 )
 QUICK = Effort(
     rounds=3,
@@ -94,6 +100,9 @@ QUICK = Effort(
     transaction_rows=400_000,
     store_rows=20_000,
     lake_rows=1_000_000,
+    kafka_rows=100_000,
+    count_rows=1_000_000,
+    cluster_events=1_000_000,
 )
 TINY = Effort(
     rounds=1,
@@ -122,4 +131,7 @@ TINY = Effort(
     transaction_rows=4_000,
     store_rows=300,
     lake_rows=3_000,
+    kafka_rows=10_000,
+    count_rows=20_000,
+    cluster_events=10_000,
 )

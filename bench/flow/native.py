@@ -39,9 +39,13 @@ class FlatSlice(InputPartition):
 
 class FlatReader(DataSourceStreamReader):
     def __init__(
-        self, river: str, topic: str, columns: Sequence[str], slices: int, cuts: Sequence[Offsets] | None
+        self,
+        where: tuple[str, str | None, str],
+        columns: Sequence[str],
+        slices: int,
+        cuts: Sequence[Offsets] | None,
     ) -> None:
-        self._where = (river, topic)
+        self._where = where  # river, log, topic
         self._columns = columns
         self._slices = slices
         self._cuts = cuts
@@ -74,18 +78,24 @@ class FlatReader(DataSourceStreamReader):
         return
 
 
-_rivers: dict[str, River] = {}
+_rivers: dict[tuple[str, str | None], River] = {}
 
 
-def _topic(river: str, name: str) -> Topic:
+def _topic(river: str, log: str | None, name: str) -> Topic:
     """Opened once per process."""
-    if river not in _rivers:
-        _rivers[river] = River(river)
-    return _rivers[river].topic(name)
+    if (river, log) not in _rivers:
+        _rivers[river, log] = River(river, log=log)
+    return _rivers[river, log].topic(name)
 
 
 def source(
-    spark: SparkSession, river: str, topic: str, columns: str, slices: int, cuts: Sequence[Offsets] | None
+    spark: SparkSession,
+    river: str,
+    topic: str,
+    columns: str,
+    slices: int,
+    cuts: Sequence[Offsets] | None,
+    log: str | None = None,
 ) -> DataFrame:
     """Columns of the topic, as DDL, as a stream; an epoch goes from one of the `cuts` to the next."""
     names = [column.name for column in ddl.parse(columns)]
@@ -99,7 +109,7 @@ def source(
             return columns
 
         def streamReader(self, schema: object) -> FlatReader:
-            return FlatReader(river, topic, names, slices, cuts)
+            return FlatReader((river, log, topic), names, slices, cuts)
 
     spark.dataSource.register(FlatLog)
     return spark.readStream.format("bench_log").load()
@@ -136,7 +146,7 @@ def counts_by_processor(rows: DataFrame) -> DataFrame:
 
 
 class NativeQuery:
-    """A running query. Its results are computed and dropped, but those of the epoch it is asked to show."""
+    """A running query. Its results are computed and dropped, but those of the epochs it is asked to show."""
 
     def __init__(
         self,
@@ -146,10 +156,12 @@ class NativeQuery:
         done: Callable[[], object],
         settings: Mapping[str, str] | None = None,
         mode: str = "update",
+        show: bool = False,
     ) -> None:
         self._done = done
-        self.show = False
+        self.show = show
         self.shown: pa.Table | None = None
+        self.all_shown: list[pa.Table] = []
         for name, value in (settings or {}).items():
             spark.conf.set(name, value)
         try:
@@ -167,6 +179,7 @@ class NativeQuery:
     def _take(self, rows: DataFrame, number: int) -> None:
         if self.show:
             self.shown = rows.toArrow()
+            self.all_shown.append(self.shown)
         else:
             rows.write.format("noop").mode("overwrite").save()
         self._done()

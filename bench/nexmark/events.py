@@ -25,7 +25,6 @@ PERSON = TopicSpec(
     "id bigint, name string, email string, credit_card string, city string, state string, date_time timestamp, extra string",
     key="id",
     time="date_time",
-    fsync="os",
 )
 AUCTION = TopicSpec(
     "auction",
@@ -33,16 +32,14 @@ AUCTION = TopicSpec(
     "seller bigint, category bigint, extra string",
     key="id",
     time="date_time",
-    fsync="os",
 )
 BID = TopicSpec(
     "bid",
     "auction bigint, bidder bigint, price bigint, channel string, url string, date_time timestamp, extra string",
     key="auction",
     time="date_time",
-    fsync="os",
 )
-SIDE = TopicSpec("side", "key bigint, value string", key="key", fsync="os")
+SIDE = TopicSpec("side", "key bigint, value string", key="key")
 SIDE_ROWS = 10_000
 
 ROUND, AUCTIONS = 50, 3  # events, and auctions among them; one is a person, the others are bids

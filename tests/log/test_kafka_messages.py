@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -15,7 +15,14 @@ from riverrun.durations import to_micros
 from riverrun.errors import Invalid
 from riverrun.log.decoder import Decoder
 from riverrun.log.kafka.arrow_values import ROW_BITS
-from riverrun.log.kafka.messages import Incoming, Understood, promise_message, row_messages, understand
+from riverrun.log.kafka.messages import (
+    Incoming,
+    OutgoingMessages,
+    Understood,
+    promise_message,
+    row_messages,
+    understand,
+)
 from riverrun.log.kafka.values import Values, values_of
 from riverrun.log.rows import RowSchema
 from riverrun.log.spec import TopicSpec
@@ -30,6 +37,23 @@ FORMATS = [
 ]
 
 
+class Written(NamedTuple):
+    """One message."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Any = None
+
+
+def messages_of(*outgoing: OutgoingMessages) -> list[Written]:
+    return [
+        Written(some.partition, *message)
+        for some in outgoing
+        for message in zip(some.keys, some.values, some.headers or [None] * len(some.values), strict=True)
+    ]
+
+
 class Codec:
     """A topic's messages, as they would be written and read."""
 
@@ -39,7 +63,7 @@ class Codec:
         self.values: Values = values_of(self.spec, self.schemas, len(self.schemas))
 
     def written(self, rows: Any) -> list[Any]:
-        return list(row_messages(RowSchema(self.spec, 1 << 20).batch(rows), self.values, 0))
+        return messages_of(*row_messages(RowSchema(self.spec, 1 << 20).batch(rows), self.values, 0))
 
     def read(self, messages: list[Any]) -> Understood:
         count = len(messages)
@@ -70,6 +94,28 @@ class Codec:
 def test_every_type_comes_back_in_every_format(format: str) -> None:
     codec = Codec(EVERY_TYPE, format=format)
     assert plain(codec.table(codec.written(ROWS)).select(list(FULL))) == expected(ROWS)
+
+
+@pytest.mark.parametrize("format", FORMATS[:2])
+def test_many_rows_are_written_some_at_a_time_in_their_order(format: str) -> None:
+    codec = Codec(key="user", time="at", format=format, partitions=2)
+    rows = [{"user": f"u{n % 7}", "n": n, "at": AT} for n in range(10_000)]
+    outgoing = list(row_messages(RowSchema(codec.spec, 1 << 20).batch(rows), codec.values, 0))
+    assert max(len(some.values) for some in outgoing) < len(rows) / 2
+    assert [some.partition for some in outgoing] == sorted(some.partition for some in outgoing)
+    for partition in (0, 1):
+        found = [one for one in messages_of(*outgoing) if one.partition == partition]
+        numbers = codec.table(found).column("n").to_pylist()
+        assert numbers == sorted(numbers) and len(numbers) == len(found)
+    assert sorted(codec.table(messages_of(*outgoing)).column("n").to_pylist()) == list(range(10_000))
+
+
+@pytest.mark.skipif(find_spec("fastavro") is None, reason="fastavro is not installed")
+def test_the_version_of_an_avro_schema_is_told_from_the_second_on() -> None:
+    row = [{"user": "ada", "n": 1, "at": AT}]
+    (first,) = Codec(format="avro").written(row)
+    (second,) = Codec(SCHEMA, "user string, n bigint", format="avro").written(row)
+    assert (first.headers, second.headers) == (None, [("riverrun-schema", b"2")])
 
 
 def test_json_is_what_others_write_and_read() -> None:
@@ -156,7 +202,7 @@ def test_rows_of_a_batch_in_one_message_have_offsets_of_their_own() -> None:
 
 def test_a_promise_is_no_row() -> None:
     codec = Codec(key="user", time="at")
-    message = promise_message(0, {"ada": to_micros(AT)})
+    (message,) = messages_of(promise_message(0, {"ada": to_micros(AT)}))
     assert message.value is not None
     found = codec.read([message])
     assert found.rows.num_rows == 0

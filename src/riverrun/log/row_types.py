@@ -42,7 +42,8 @@ def row_struct(
         else:
             fields.append((f"c{i}", kind | None, None))
     rename = {f"c{i}": column.name for i, column in enumerate(columns)}
-    return msgspec.defstruct("Row", fields, forbid_unknown_fields=not foreign, kw_only=True, rename=rename)
+    # Rows are made by the thousand and hold nothing that holds them: without a place in the garbage collector.
+    return msgspec.defstruct("Row", fields, forbid_unknown_fields=not foreign, kw_only=True, rename=rename, gc=False)
 
 
 def python_type(kind: ddl.Type, times: TimeForms, foreign: bool = False) -> Any:

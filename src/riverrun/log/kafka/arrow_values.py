@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import ipc
 
@@ -35,14 +36,15 @@ class ArrowValues(Values):
         return [rows.slice(at, step) for at in range(0, rows.num_rows, step)]
 
     def decode(self, values: Sequence[bytes], versions: Sequence[int]) -> Decoded:
-        batches, kept, bad = [], [], {}
+        batches, places, bad = [], [], {}
         for i, value in enumerate(values):
             try:
                 table = ipc.open_stream(value).read_all()
                 batches.append(self._shown(table))
-                kept += [i] * table.num_rows
+                places.append(i)
             except (pa.ArrowException, OSError) as error:
                 bad[i] = f"not a batch of Arrow for this topic ({str(error).partition(chr(10))[0]})"
+        kept = np.repeat(np.array(places, np.int64), [batch.num_rows for batch in batches])
         schema = batches[0].schema if batches else self.schema
         same = [batch if batch.schema.equals(schema) else None for batch in batches]
         if None in same:  # batches with and without hidden columns

@@ -1,6 +1,6 @@
 """Values as Avro, without a schema registry: the bare record, by the topic's schema as Avro has it (`avro_schema`).
 
-Which version of the schema wrote it is in a header; a message without one is taken for the first.
+Which version of the schema wrote it is in a header; a message without one was written by the first.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from riverrun import calendar, ddl
 from riverrun.errors import not_installed
+from riverrun.log.kafka.avro_columns import decode_columns, encode_columns
 from riverrun.log.kafka.values import Decoded, Values
 from riverrun.log.stored_spec import StoredSpec
 
@@ -79,9 +80,13 @@ class AvroValues(Values):
         return self._avro.parse_schema(avro_schema(columns))
 
     def encode(self, rows: pa.RecordBatch) -> list[bytes]:
+        clamped = [calendar.clamp(column) for column in rows.columns]
+        written = encode_columns(pa.RecordBatch.from_arrays(clamped, rows.schema.names))
+        if written is not None:
+            return written
         columns = [
-            _paired(column) if name in self._paired else calendar.clamp(column).to_pylist(maps_as_pydicts="strict")
-            for name, column in zip(rows.schema.names, rows.columns, strict=True)
+            _paired(column) if name in self._paired else column.to_pylist(maps_as_pydicts="strict")
+            for name, column in zip(rows.schema.names, clamped, strict=True)
         ]
         values = []
         for row in zip(*columns, strict=True):
@@ -91,6 +96,25 @@ class AvroValues(Values):
         return values
 
     def decode(self, values: Sequence[bytes], versions: Sequence[int]) -> Decoded:
+        if len(set(versions)) == 1:
+            found = self._at_once(values, versions[0] or 1)
+            if found is not None:
+                return Decoded(found, range(len(values)), {})
+        return self._one_by_one(values, versions)
+
+    def _at_once(self, values: Sequence[bytes], version: int) -> pa.RecordBatch | None:
+        """The rows of records that all were written by this version, if they are plain."""
+        known = self.schemas.get(version)
+        written = pa.schema(list(self.schema)[: None if known is None else len(known)])
+        if not set(self._required) <= set(written.names):
+            return None
+        rows = decode_columns(values, written, self._required)
+        if rows is None:
+            return None
+        later = [pa.nulls(rows.num_rows, field.type) for field in list(self.schema)[len(written) :]]
+        return pa.RecordBatch.from_arrays([*rows.columns, *later], schema=self.schema)
+
+    def _one_by_one(self, values: Sequence[bytes], versions: Sequence[int]) -> Decoded:
         rows, kept, bad = [], [], {}
         for i, (value, version) in enumerate(zip(values, versions, strict=True)):
             try:
@@ -117,7 +141,7 @@ def _has_pairs(kind: pa.DataType) -> bool:
 def _paired(column: pa.Array) -> list[Any]:
     return [
         None if pairs is None else [{"key": key, "value": value} for key, value in pairs]
-        for pairs in calendar.clamp(column).to_pylist()
+        for pairs in column.to_pylist()
     ]
 
 

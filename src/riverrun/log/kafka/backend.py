@@ -193,10 +193,8 @@ class KafkaBackend(TopicBackend):
         """What messages of this topic are, as a client gave them."""
         return understand(Incoming.of(messages), self.values)
 
-    def _understood(
-        self, start: Mapping[int, int], end: Mapping[int, int]
-    ) -> Iterator[tuple[Understood, dict[int, int]]]:
-        """What the messages of a range are, and how many bytes each partition's have."""
+    def _understood(self, start: Mapping[int, int], end: Mapping[int, int]) -> Iterator[tuple[Understood, list[Any]]]:
+        """What the messages of a range are, and the messages."""
         ends = self.ends()
         check_range(self.name, start, self.begins(), ends)
         until = {p: min(end.get(p, start[p]), ends[p]) for p in start}
@@ -206,15 +204,12 @@ class KafkaBackend(TopicBackend):
             understood = self.shown(messages)
             if self.row_bits:
                 understood = understood._replace(rows=_within(understood.rows, start, until))
-            sizes: dict[int, int] = {}
-            for message in messages:
-                sizes[message.partition()] = sizes.get(message.partition(), 0) + len(message)
-            yield understood, sizes
+            yield understood, messages
 
     def summaries(self, start: Mapping[int, int], end: Mapping[int, int]) -> Iterator[Summary]:
         """Kafka keeps no summaries: the rows are read for it, up to where the caller stops."""
-        for understood, sizes in self._understood(start, end):
-            rows = understood.rows
+        for understood, messages in self._understood(start, end):
+            rows, sizes = understood.rows, _sizes(messages)
             for partition in pc.unique(rows.column(PARTITION)).to_pylist():
                 part = rows.filter(pc.equal(rows.column(PARTITION), partition))
                 yield self._summary(partition, part, sizes[partition])
@@ -264,9 +259,9 @@ class KafkaBackend(TopicBackend):
             ends, begins = self.ends(), self.begins()
             low = {p: max(begins[p], end - (_SAMPLED << self.row_bits)) for p, end in ends.items()}
             messages = rows = size = 0
-            for understood, sizes in self._understood(low, ends):
+            for understood, found in self._understood(low, ends):
                 rows += understood.rows.num_rows
-                size += sum(sizes.values())
+                size += sum(map(len, found))
                 messages += len(pc.unique(pc.bit_wise_and(understood.rows.column(OFFSET), -self.grain)))
             until = time.monotonic() + (_REMEMBERED if rows else 0)
             self._sizes = _Sizes(rows / max(messages, 1) if rows else 1.0, size / max(rows, 1), until)
@@ -369,6 +364,14 @@ class KafkaBackend(TopicBackend):
             f"topic {self.name}: Kafka at {self._connection.brokers} has no topic {self.topic!r} any more",
             hint="It was dropped or deleted; make it again",
         )
+
+
+def _sizes(messages: Sequence[Any]) -> dict[int, int]:
+    """How many bytes each partition's messages have."""
+    sizes: dict[int, int] = {}
+    for message in messages:
+        sizes[message.partition()] = sizes.get(message.partition(), 0) + len(message)
+    return sizes
 
 
 def _within(rows: pa.RecordBatch, start: Mapping[int, int], end: Mapping[int, int]) -> pa.RecordBatch:

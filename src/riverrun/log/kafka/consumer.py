@@ -31,6 +31,7 @@ from riverrun.log.kafka.backend import KafkaBackend
 from riverrun.log.kafka.client import kafka
 from riverrun.log.kafka.cluster import Cluster
 from riverrun.log.kafka.groups import KafkaGroups
+from riverrun.log.kafka.messages import Incoming, understand
 from riverrun.log.topic import Start, Topic
 from riverrun.position import Position
 from riverrun.settings import Settings
@@ -207,15 +208,25 @@ class KafkaConsumer(Consumer):
 
     def _sort(self, messages: list[Any]) -> None:
         """Messages as batches, those of a topic together; what is behind the last one counts as read when it is."""
+        errors = [message for message in messages if message.error() is not None]
+        if errors:
+            self._note(errors)
+            messages = [message for message in messages if message.error() is None]
+        names = [message.topic() for message in messages]
+        for topic in dict.fromkeys(names):
+            found = messages
+            if names.count(topic) < len(names):
+                found = [message for message, name in zip(messages, names, strict=True) if name == topic]
+            self._decode(self._named(topic), found)
+        if not self._waiting:
+            self._pass_behind()
+
+    def _note(self, errors: list[Any]) -> None:
+        """What came instead of messages: ends of partitions, and what keeps them from being read."""
         client = kafka()
-        rows: dict[str, list[Any]] = {}
-        for message in messages:
-            error = message.error()
-            name = self._named(message.topic())
-            if error is None:
-                rows.setdefault(name, []).append(message)
-                self._behind[name, message.partition()] = message.offset() + 1
-            elif error.code() == client.KafkaError._PARTITION_EOF:
+        for message in errors:
+            error, name = message.error(), self._named(message.topic())
+            if error.code() == client.KafkaError._PARTITION_EOF:
                 self._behind[name, message.partition()] = message.offset()
             elif error.name() == "_AUTO_OFFSET_RESET":
                 self._failure = OutOfRange(
@@ -224,15 +235,18 @@ class KafkaConsumer(Consumer):
                 )
             elif error.name() not in _PASSING:
                 self._failure = self._connection.failed(client.KafkaException(error), f"group {self.group} cannot read")
-        for name, found in rows.items():
-            backend = self._backend(name)
-            understood = backend.shown(found)
-            backend.undecodable += len(understood.undecodable)
-            if understood.rows.num_rows:
-                shown = backend.decoder().show(understood.rows)
-                self._waiting.append((name, shown.replace_schema_metadata({b"topic": name.encode()})))
-        if not self._waiting:
-            self._pass_behind()
+
+    def _decode(self, name: str, messages: list[Any]) -> None:
+        """The rows of a topic's messages, which wait to be yielded."""
+        backend, incoming = self._backend(name), Incoming.of(messages)
+        # Of a partition's offsets the last one stays.
+        for partition, offset in dict(zip(incoming.partitions, incoming.offsets, strict=True)).items():
+            self._behind[name, partition] = max(self._behind.get((name, partition), 0), offset + 1)
+        understood = understand(incoming, backend.values)
+        backend.undecodable += len(understood.undecodable)
+        if understood.rows.num_rows:
+            shown = backend.decoder().show(understood.rows)
+            self._waiting.append((name, shown.replace_schema_metadata({b"topic": name.encode()})))
 
     def _is_new(self, slot: Slot) -> bool:
         return slot not in self._saved or self._reached[slot] != self._clean[slot]

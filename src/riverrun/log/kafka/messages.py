@@ -2,8 +2,8 @@
 
 A row is a message: its key is the row's key as text (several columns: a JSON array), its value the row in the topic's format,
 or nothing for a tombstone. What is Riverrun's own is in headers, which others pass over: the event time of a row that has no
-column for it, and which version of the schema wrote an Avro record. A promise is a message with a header and a key of its
-own, and has a value, since compaction would take it for a tombstone otherwise.
+column for it, and which version of the schema wrote an Avro record, if it is not the first. A promise is a message with a
+header and a key of its own, and has a value, since compaction would take it for a tombstone otherwise.
 """
 
 from __future__ import annotations
@@ -28,18 +28,26 @@ PROMISE = "riverrun-promise"
 _TIME = "riverrun-time"
 _SCHEMA = "riverrun-schema"
 _PROMISE_KEY = "riverrun.promise:"
+_AT_ONCE = 4096  # messages
 _NULL_KEY = b"riverrun.null"  # of a row without a key where Kafka wants one, since it compacts
 
 Headers = list[tuple[str, bytes]]
 
 
-class OutgoingMessage(NamedTuple):
-    """A message to produce."""
+class OutgoingMessages(NamedTuple):
+    """Messages to produce, all into one partition, column by column."""
 
     partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers | None = None
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[Headers | None] | None = None  # None: no message has any
+
+    @classmethod
+    def one(
+        cls, partition: int, key: bytes | None, value: bytes | None, headers: Headers | None = None
+    ) -> OutgoingMessages:
+        """A single message."""
+        return cls(partition, [key], [value], None if headers is None else [headers])
 
 
 class Incoming(NamedTuple):
@@ -73,35 +81,43 @@ class Understood(NamedTuple):
     undecodable: list[Undecodable]
 
 
-def promise_message(partition: int, maxima: Mapping[str, int]) -> OutgoingMessage:
+def promise_message(partition: int, maxima: Mapping[str, int]) -> OutgoingMessages:
     """A promise. Compaction keeps the newest of each producer."""
     key = (_PROMISE_KEY + ",".join(sorted(maxima))).encode()
-    return OutgoingMessage(partition, key, msgspec.json.encode(dict(maxima)), [(PROMISE, b"1")])
+    return OutgoingMessages.one(partition, key, msgspec.json.encode(dict(maxima)), [(PROMISE, b"1")])
 
 
-def row_messages(batch: pa.RecordBatch, values: Values, next_partition: int) -> Iterator[OutgoingMessage]:
-    """The messages of a checked batch, those of a partition in the order of its rows."""
-    spec = values.spec
-    for partition, part in by_partition(batch, spec, next_partition):
+def row_messages(batch: pa.RecordBatch, values: Values, next_partition: int) -> Iterator[OutgoingMessages]:
+    """The messages of a checked batch, those of a partition in the order of its rows, some at a time: while the client
+    sends some, the next ones are encoded."""
+    for partition, part in by_partition(batch, values.spec, next_partition):
         if isinstance(values, ArrowValues):
             for piece in values.pieces(part):
-                yield OutgoingMessage(partition, None, values.encode(piece)[0])
+                yield OutgoingMessages(partition, [None], values.encode(piece))
             continue
-        keys = key_text(part, spec.key).to_pylist() if spec.key else [None] * part.num_rows
-        bodies: list[bytes | None] = [*values.encode(part.select(values.schema.names))]
-        if "_deleted" in part.schema.names:
-            deleted = part.column("_deleted").to_pylist()
-            bodies = [None if gone else body for gone, body in zip(deleted, bodies, strict=True)]
-        headers = _headers(part, values)
-        without = _NULL_KEY if spec.compact else None
-        for key, body, header in zip(keys, bodies, headers, strict=True):
-            yield OutgoingMessage(partition, without if key is None else key.encode(), body, header)
+        for at in range(0, part.num_rows, _AT_ONCE):
+            yield _encoded(partition, part.slice(at, _AT_ONCE), values)
 
 
-def _headers(part: pa.RecordBatch, values: Values) -> list[Headers | None]:
-    always = [(_SCHEMA, str(values.version).encode())] if values.spec.format == "avro" else []
+def _encoded(partition: int, part: pa.RecordBatch, values: Values) -> OutgoingMessages:
+    spec = values.spec
+    keys: list[bytes | None] = [None] * part.num_rows
+    if spec.key:
+        texts = key_text(part, spec.key).cast(pa.binary())
+        keys = (texts.fill_null(_NULL_KEY) if spec.compact else texts).to_pylist()
+    bodies: list[bytes | None] = [*values.encode(part.select(values.schema.names))]
+    if "_deleted" in part.schema.names:
+        deleted = part.column("_deleted").to_pylist()
+        bodies = [None if gone else body for gone, body in zip(deleted, bodies, strict=True)]
+    return OutgoingMessages(partition, keys, bodies, _headers(part, values))
+
+
+def _headers(part: pa.RecordBatch, values: Values) -> list[Headers | None] | None:
+    """What goes with the messages: most have nothing, which is cheaper than the shortest header."""
+    newer = values.spec.format == "avro" and values.version > 1
+    always = [(_SCHEMA, str(values.version).encode())] if newer else []
     if "_time" not in part.schema.names:
-        return [always or None] * part.num_rows
+        return [always] * part.num_rows if always else None
     return [[*always, (_TIME, str(time).encode())] for time in part.column("_time").cast(pa.int64()).to_pylist()]
 
 
@@ -109,21 +125,20 @@ def understand(incoming: Incoming, values: Values) -> Understood:
     """What messages are, in their order."""
     promises: list[PromiseMade] = []
     bad: dict[int, str] = {}
-    full: list[int] = []
-    empty: list[int] = []
     named = [dict(header) if header else {} for header in incoming.headers] if any(incoming.headers) else None
-    for i, value in enumerate(incoming.values):
-        if named is not None and PROMISE in named[i]:
-            _take_promise(incoming, i, promises, bad)
-        elif value is None:
-            empty.append(i)
-        else:
-            full.append(i)
+    full: Sequence[int]
+    empty: list[int]
+    if named is None and None not in incoming.values:  # as nearly always
+        full, empty = range(len(incoming.values)), []
+    else:
+        full, empty = _sorted_out(incoming, named, promises, bad)
     versions = [_number(named[i].get(_SCHEMA)) for i in full] if named is not None else [0] * len(full)
-    bodies = [value for i in full if (value := incoming.values[i]) is not None]
+    bodies: Any = incoming.values if len(full) == len(incoming.values) else [incoming.values[i] for i in full]
     decoded = values.decode(bodies, versions)
     bad |= {full[i]: why for i, why in decoded.bad.items()}
-    places = np.array(full, np.int64)[decoded.kept] if decoded.kept else np.empty(0, np.int64)
+    places = np.arange(len(full)) if isinstance(full, range) else np.array(full, np.int64)
+    if not isinstance(decoded.kept, range):  # else all of them
+        places = places[np.asarray(decoded.kept, np.int64)]
     rows = decoded.rows
     if not values.whole_batches:
         rows, places = _with_tombstones(rows, places, empty, incoming, values, bad)
@@ -132,6 +147,20 @@ def understand(incoming: Incoming, values: Values) -> Understood:
         bad |= dict.fromkeys(empty, "a message without a value, in a topic whose values are batches")
     rows = _located(rows, places, incoming, values, named)
     return Understood(rows, promises, [_undecodable(incoming, i, bad[i]) for i in sorted(bad)])
+
+
+def _sorted_out(
+    incoming: Incoming, named: list[dict[str, bytes]] | None, promises: list[PromiseMade], bad: dict[int, str]
+) -> tuple[list[int], list[int]]:
+    """Which messages have a value and which have none; promises are neither."""
+    full: list[int] = []
+    empty: list[int] = []
+    for i, value in enumerate(incoming.values):
+        if named is not None and PROMISE in named[i]:
+            _take_promise(incoming, i, promises, bad)
+        else:
+            (empty if value is None else full).append(i)
+    return full, empty
 
 
 def _take_promise(incoming: Incoming, i: int, promises: list[PromiseMade], bad: dict[int, str]) -> None:

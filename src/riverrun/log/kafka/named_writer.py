@@ -16,7 +16,7 @@ from riverrun.errors import Fenced, Transient
 from riverrun.log.frame import NO_SEQUENCE, producer_id
 from riverrun.log.kafka.connection import KafkaConnection
 from riverrun.log.kafka.markers import MARKERS, Markers
-from riverrun.log.kafka.messages import OutgoingMessage
+from riverrun.log.kafka.messages import OutgoingMessages
 from riverrun.log.kafka.writer import OutcomeUnknown, Superseded, Writer
 from riverrun.log.producers import Claim, Producers
 
@@ -42,7 +42,7 @@ class NamedWriter:
         self._writer.close()
 
     def append(
-        self, shown: str, claim: Claim, partitions: int, messages: Callable[[], Iterable[OutgoingMessage]], ends: Ends
+        self, shown: str, claim: Claim, partitions: int, messages: Callable[[], Iterable[OutgoingMessages]], ends: Ends
     ) -> tuple[dict[int, int], bool]:
         """Append the messages, or nothing where the sequence is known. The ends after it, and whether anything was written."""
         with self._writer.lock:
@@ -106,10 +106,12 @@ class NamedWriter:
         self._known = self._markers.among(self._topic_id, self._producer, partitions)
         return self._known
 
-    def _write(self, known: Producers, claim: Claim, messages: Iterable[OutgoingMessage], ends: Ends) -> dict[int, int]:
+    def _write(
+        self, known: Producers, claim: Claim, messages: Iterable[OutgoingMessages], ends: Ends
+    ) -> dict[int, int]:
         reached: dict[int, int] = {}
 
-        def marker(last: Mapping[int, int]) -> tuple[str, OutgoingMessage]:
+        def marker(last: Mapping[int, int]) -> tuple[str, OutgoingMessages]:
             reached.update(ends(last))
             return MARKERS, self._marker(known, claim, reached)
 
@@ -119,14 +121,14 @@ class NamedWriter:
     def _mark(self, known: Producers, claim: Claim) -> None:
         self._writer.write(MARKERS, [self._marker(known, claim, {})])
 
-    def _marker(self, known: Producers, claim: Claim, ends: Mapping[int, int]) -> OutgoingMessage:
+    def _marker(self, known: Producers, claim: Claim, ends: Mapping[int, int]) -> OutgoingMessages:
         """The marker after an append. Should the transaction fail, what is known is read again."""
         for partition, offset in ends.items():
             known.offsets[partition] = offset
         known.note(self._id, claim.fence, claim.sequence, wall_clock())
         key = self._markers.key(self._topic_id, self._producer)
         value = self._markers.value(self._topic, self._producer, known.memories[self._id])
-        return OutgoingMessage(self._markers.table.partition(key), key, value)
+        return OutgoingMessages.one(self._markers.table.partition(key), key, value)
 
     def _let_go(self) -> None:
         self._known = None

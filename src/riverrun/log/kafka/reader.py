@@ -39,25 +39,17 @@ def read_messages(
                 deadline = time.monotonic() + connection.patience
             elif time.monotonic() > deadline:
                 raise _silence(connection, topic)
-            done = []
-            for message in came:
-                partition = message.partition()
-                error = message.error()
-                if error is not None:
-                    if error.code() == client.KafkaError._PARTITION_EOF:
-                        if message.offset() >= left.get(partition, 0):
-                            done.append(partition)
-                        continue
-                    _check(connection, topic, error)
-                    continue
-                if partition not in left:
-                    continue
-                offset = message.offset()
-                if offset < left[partition]:
-                    gathered.append(message)
-                    size += len(message)
-                if offset >= left[partition] - 1:
-                    done.append(partition)
+            done = _ended(connection, topic, [message for message in came if message.error() is not None], left)
+            came = [message for message in came if message.error() is None]
+            partitions = [message.partition() for message in came]
+            offsets = [message.offset() for message in came]
+            reached = dict(zip(partitions, offsets, strict=True))  # the last one of each
+            if any(p not in left or offset >= left[p] for p, offset in reached.items()):
+                places = zip(came, partitions, offsets, strict=True)
+                came = [message for message, p, offset in places if p in left and offset < left[p]]
+            gathered += came
+            size += sum(map(len, came))
+            done += [p for p, offset in reached.items() if p in left and offset >= left[p] - 1]
             gone = [p for p in dict.fromkeys(done) if left.pop(p, None) is not None]
             if gone and left:
                 consumer.incremental_unassign([client.TopicPartition(topic, p) for p in gone])
@@ -90,6 +82,18 @@ def first_message(
                 return None
             _check(connection, topic, error)
     raise _silence(connection, topic)
+
+
+def _ended(connection: KafkaConnection, topic: str, errors: list[Any], left: Mapping[int, int]) -> list[int]:
+    """The partitions whose stable end is behind what is wanted of them. Raises what keeps them from being read."""
+    done = []
+    for message in errors:
+        if message.error().code() == kafka().KafkaError._PARTITION_EOF:
+            if message.offset() >= left.get(message.partition(), 0):
+                done.append(message.partition())
+        else:
+            _check(connection, topic, message.error())
+    return done
 
 
 def _check(connection: KafkaConnection, topic: str, error: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from riverrun.log.kafka.connection import KafkaConnection
-from riverrun.log.kafka.messages import OutgoingMessage
+from riverrun.log.kafka.messages import OutgoingMessages
 from riverrun.log.kafka.reader import read_messages
 from riverrun.log.kafka.writer import Superseded, Writer
 from riverrun.log.partitioner import partition_of
@@ -91,7 +91,7 @@ class CompactedTable:
                 if value is None:
                     return self._value(key)
                 try:
-                    self._writer.write(self.topic, [OutgoingMessage(self.partition(key), key, value)])
+                    self._writer.write(self.topic, [OutgoingMessages.one(self.partition(key), key, value)])
                 except Superseded:
                     self._writer.close()
                     continue
@@ -104,7 +104,7 @@ class CompactedTable:
             self.make()
             for _ in range(_TRIES):
                 try:
-                    self._writer.write(self.topic, [OutgoingMessage(self.partition(key), key, None)])
+                    self._writer.write(self.topic, [OutgoingMessages.one(self.partition(key), key, None)])
                 except Superseded:
                     self._writer.close()
                     continue

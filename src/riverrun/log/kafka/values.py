@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from riverrun import ddl
@@ -16,7 +17,7 @@ class Decoded(NamedTuple):
     """The rows of some values, in their order, and why others are none, by their place."""
 
     rows: pa.RecordBatch  # the topic's columns; more where the format carries them
-    kept: list[int]  # of which value each row is
+    kept: Sequence[int] | np.ndarray  # of which value each row is
     bad: dict[int, str]
 
 

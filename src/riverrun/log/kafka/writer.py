@@ -11,16 +11,20 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
+from itertools import islice, repeat
 from typing import Any
 
 from riverrun.errors import Fenced, RiverrunError, Transient, Unavailable
 from riverrun.log.kafka.client import is_superseded, kafka
 from riverrun.log.kafka.connection import LEFT_TO_THE_PARENT, KafkaConnection
-from riverrun.log.kafka.messages import OutgoingMessage
+from riverrun.log.kafka.messages import OutgoingMessages
 from riverrun.log.kafka.reader import read_messages
 
 # Whoever dies in a transaction keeps readers from what others write behind it for this long, and up to as long again.
 _TRANSACTION_MS = 15_000
+# What is given in a loop goes in few large requests. A flush does not wait for it, and every transaction ends with one.
+_LINGER_MS = 5
 _LARGEST_MESSAGE = 64 << 20  # the topic's own limit is what counts
 
 Place = tuple[str, int]  # topic and partition
@@ -59,7 +63,7 @@ class Writer:
             transactional_id=self._name,
             transaction_timeout_ms=_TRANSACTION_MS,
             message_max_bytes=_LARGEST_MESSAGE,
-            linger_ms=0,
+            linger_ms=_LINGER_MS,
             queue_buffering_max_messages=200_000,
             queue_buffering_max_kbytes=256 << 10,
         )
@@ -81,8 +85,8 @@ class Writer:
     def write(
         self,
         topic: str,
-        messages: Iterable[OutgoingMessage],
-        then: Callable[[Mapping[int, int]], tuple[str, OutgoingMessage] | None] = lambda _: None,
+        messages: Iterable[OutgoingMessages],
+        then: Callable[[Mapping[int, int]], tuple[str, OutgoingMessages] | None] = lambda _: None,
     ) -> dict[int, int]:
         """One transaction: the messages, and what `then` makes of their last offsets, by partition, which it gives."""
         if not self.is_open:
@@ -107,8 +111,8 @@ class Writer:
         self._commit(topic, last)
         return {partition: offset for (where, partition), offset in last.items() if where == topic}
 
-    def _produce(self, topic: str, messages: Iterable[OutgoingMessage], last: dict[Place, int]) -> None:
-        """Hand messages to the client. One report for each partition, on its last message, says where all of them are."""
+    def _produce(self, topic: str, messages: Iterable[OutgoingMessages], last: dict[Place, int]) -> None:
+        """Hand messages to the client. A report on the last ones of a partition says where all of them are."""
         failed: list[Any] = []
 
         def report(error: Any, message: Any) -> None:
@@ -117,25 +121,38 @@ class Writer:
             else:
                 last[topic, message.partition()] = message.offset()
 
-        produce, waiting = self._producer.produce, None
-        for message in messages:
-            if waiting is not None:
-                callback = report if waiting.partition != message.partition else None
-                self._hand_over(produce, topic, waiting, callback)
-            waiting = message
-        if waiting is not None:
-            self._hand_over(produce, topic, waiting, report)
+        for some in messages:
+            self._hand_over(topic, some, report)
         self._failed = failed
 
-    def _hand_over(self, produce: Callable[..., None], topic: str, message: OutgoingMessage, callback: Any) -> None:
-        partition, key, value, headers = message
+    def _hand_over(self, topic: str, some: OutgoingMessages, report: Callable[[Any, Any], None]) -> None:
+        """This is what each row costs: the client takes arguments by place in a third of the time it takes them by name."""
+        produce, partition, end = self._producer.produce, some.partition, len(some.values) - 1
+        for key, value, headers in islice(zip(some.keys, some.values, some.headers or repeat(None), strict=False), end):
+            try:
+                if headers is None:
+                    produce(topic, value, key, partition)
+                else:
+                    produce(topic, value, key, partition, headers=headers)
+            except BufferError:
+                self._insist(topic, partial(produce, topic, value, key, partition, headers=headers))
+        headers = some.headers[end] if some.headers else None
+        final = partial(
+            produce, topic, some.values[end], some.keys[end], partition, headers=headers, on_delivery=report
+        )
+        try:
+            final()
+        except BufferError:
+            self._insist(topic, final)
+
+    def _insist(self, topic: str, produce: Callable[[], None]) -> None:
+        """The client holds as much as it may: when some of it has left, it takes this."""
         deadline = time.monotonic() + self._connection.patience
         while True:
+            self._producer.poll(0.1)
             try:
-                produce(topic, value=value, key=key, partition=partition, headers=headers, on_delivery=callback)
-                return
-            except BufferError:  # the client holds as much as it may; some of it leaves
-                self._producer.poll(0.1)
+                return produce()
+            except BufferError:
                 if time.monotonic() > deadline:
                     raise Transient(
                         f"topic {topic}: nothing was appended: Kafka at {self._connection.brokers} takes no messages",
