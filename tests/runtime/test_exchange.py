@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from riverrun.errors import Transient
+from riverrun.errors import Unavailable
 from riverrun.runtime import exchange
 from riverrun.runtime.exchange import Exchange, ExchangeDirectory, InlineExchange, SharedExchange
 
@@ -103,8 +104,20 @@ def test_rows_that_are_gone_fail_the_epoch(tmp_path: Path) -> None:
     blob = task.put(rows(50_000))
     task.close()
     next(tmp_path.iterdir()).unlink()
-    with pytest.raises(Transient, match="rows of epoch 3 are gone"):
+    with pytest.raises(Unavailable, match="rows of epoch 3 are gone"):  # which nobody waits for, as for a Transient
         SharedExchange(str(tmp_path), 3, ROOM).get(blob, rows(0).schema)
+
+
+def test_a_directory_that_is_gone_is_made_again(tmp_path: Path) -> None:
+    with ExchangeDirectory(str(tmp_path), ROOM) as directory:
+        shutil.rmtree(directory.path)
+        assert directory.size == 0
+        directory.sweep(1)
+        task = SharedExchange(directory.path, epoch=3, limit=ROOM)
+        blob = task.put(rows(50_000))
+        task.close()
+        assert SharedExchange(directory.path, 3, ROOM).get(blob, rows(0).schema).num_rows == 50_000
+        assert os.stat(directory.path).st_mode & 0o077 == 0
 
 
 def test_files_go_with_their_epoch_and_all_of_them_when_a_run_starts(tmp_path: Path) -> None:

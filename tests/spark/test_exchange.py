@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,6 +13,7 @@ from riverrun.flow import Flow
 from riverrun.flow.aggregates import count
 from riverrun.flow.aggregates import sum as total
 from riverrun.flow.windows import tumbling
+from riverrun.runtime.commit import Committer
 from riverrun.spark import query
 from riverrun.spark.source import _LEAST
 
@@ -53,6 +57,26 @@ def exchange(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if request.param == "inline":
         monkeypatch.setattr(query, "ExchangeDirectory", lambda *_: None)
     return str(request.param)
+
+
+def test_an_epoch_whose_rows_are_removed_on_their_way_is_computed_again(river, monkeypatch):
+    apply, removed = Committer.apply, []
+
+    def removing(self, result):
+        if not removed and os.listdir(result.exchange._directory):
+            removed.append(result.control.epoch)
+            shutil.rmtree(result.exchange._directory)
+        apply(self, result)
+
+    monkeypatch.setattr(Committer, "apply", removing)
+    rows = events()
+    flow = Flow("shop")
+    flow.view("users", flow.stream("events", EVENTS, time="at", key="user").group("user").agg(n=count()))
+    river.topic("events", EVENTS, key="user", time="at", fsync="os").append(rows)
+    with river.run(flow) as run:
+        run.process(timeout="2 minutes")
+    assert removed
+    assert sum(row["n"] for row in river.view("users").rows()) == ROWS
 
 
 def test_rows_between_tasks_are_all_there_however_they_travel(exchange, river):

@@ -22,7 +22,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyarrow import ipc
 
-from riverrun.errors import Transient
+from riverrun.errors import Transient, Unavailable
 
 _MARK = b"\x00riverrun\x00"  # no Arrow message begins so
 _SMALL = 16 << 10
@@ -89,6 +89,7 @@ class SharedExchange:
         if self._file is None:
             self._name = f"{self._epoch:012d}-{uuid.uuid4().hex}"
             path = f"{self._directory}/{self._name}"
+            os.makedirs(self._directory, mode=0o700, exist_ok=True)  # who removes files may have removed it, too
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             self._file = pa.OSFile(path, "wb")
         start = self._file.tell()
@@ -104,7 +105,11 @@ class SharedExchange:
             try:
                 self._mapped[name] = pa.memory_map(f"{self._directory}/{name}")
             except FileNotFoundError:
-                raise Transient(f"rows of epoch {self._epoch} are gone: {self._directory}/{name}") from None
+                # Waiting brings nothing back: the epoch has to be computed again.
+                raise Unavailable(
+                    f"rows of epoch {self._epoch} are gone: {self._directory}/{name}",
+                    hint="Something removes files there while the flow runs, such as RemoveIPC=yes of systemd-logind",
+                ) from None
         file = self._mapped[name]
         file.seek(int(start))
         return ipc.open_stream(file.read_buffer(int(size))).read_next_batch()  # the columns are where the file is
@@ -138,14 +143,20 @@ class ExchangeDirectory:
     @property
     def size(self) -> int:
         """Bytes of rows that are on their way."""
-        return sum(_size_of(entry) for entry in os.scandir(self.path))
+        return sum(_size_of(entry) for entry in self._files())
 
     def sweep(self, epoch: int | None) -> None:
         """Remove the files of epochs up to this one; None: of all, since none of an earlier run will be read again."""
-        with os.scandir(self.path) as entries:
-            for entry in entries:
-                if epoch is None or int(entry.name[:12]) <= epoch:
-                    _remove(entry.path)
+        for entry in self._files():
+            if epoch is None or int(entry.name[:12]) <= epoch:
+                _remove(entry.path)
+
+    def _files(self) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(self.path) as entries:
+                return list(entries)
+        except FileNotFoundError:
+            return []
 
     def close(self) -> None:
         """Remove everything. Rows that are mapped stay readable."""
