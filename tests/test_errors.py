@@ -27,6 +27,7 @@ SIGNALS = {
     "cli.interruption.Interrupted",
     "serve.guard.Withdrawn",
     "capture.mariadb.stream._Cut",
+    "log.kafka.avro_columns._Odd",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -135,7 +136,7 @@ def test_columns_come_and_go(shop):
     [
         ("alter table orders alter amount type text", "column 'amount' of public.orders was decimal"),
         ("alter table orders drop constraint orders_pkey, add primary key (who)", "the key of public.orders was"),
-        ("alter table orders rename to old_orders; create table orders (x int)", "renamed"),
+        ("alter table orders rename to old_orders; create table orders (x int)", "renamed|not in publication"),  # who sees it first
         ("alter publication riverrun_{name} drop table orders", "not in publication"),
     ],
 )
@@ -155,7 +156,7 @@ def test_a_table_that_cannot_go_on_stops_alone(shop, change, why):
         capture._target = None
         until(lambda: capture.status()["tables"].get("public.orders", {}).get("state") == "stopped")
         until(lambda: 1 in shop.replica("public.users"))
-        assert why in capture.status()["tables"]["public.orders"]["reason"]
+        assert re.search(why, capture.status()["tables"]["public.orders"]["reason"])
     status = shop.river.captures()[0]
     assert status["tables"]["public.orders"]["state"] == "stopped"
     assert set(shop.replica("public.orders")) == {1, 2}
