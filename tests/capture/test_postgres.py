@@ -136,7 +136,10 @@ def test_columns_come_and_go(shop):
     [
         ("alter table orders alter amount type text", "column 'amount' of public.orders was decimal"),
         ("alter table orders drop constraint orders_pkey, add primary key (who)", "the key of public.orders was"),
-        ("alter table orders rename to old_orders; create table orders (x int)", "renamed|not in publication"),  # who sees it first
+        (
+            "alter table orders rename to old_orders; create table orders (x int)",
+            "renamed|not in publication",  # who sees it first
+        ),
         ("alter publication riverrun_{name} drop table orders", "not in publication"),
     ],
 )
